@@ -4,7 +4,7 @@
 use umbo::collectives::ReduceOp;
 use umbo::device::DeviceId;
 use umbo::executor::workers;
-use umbo::strategy::collective::{Destination, Reduction};
+use umbo::strategy::collective::{Destination, ReductionOptions};
 use umbo::strategy::{Options, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
@@ -61,7 +61,7 @@ fn a_list_enters_the_workers_once() {
     let sizes = [1, 63, 64, 65, 0, 1000, 4096, 4097, 20_000, 100_000, 5, 300_000];
     let leaves: Vec<Value> =
         sizes.iter().enumerate().map(|(number, &count)| leaf(number, count)).collect();
-    let how = Reduction::default();
+    let how = ReductionOptions::default();
     // So that workers take part whether they have parked or not.
     workers::fix_costs(Some(workers::Costs::NONE));
     for op in [ReduceOp::Sum, ReduceOp::Mean] {

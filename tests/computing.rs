@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use threads::allowing;
 use umbo::device::DeviceId;
-use umbo::equivalence::{Options, check};
+use umbo::equivalence::{CheckOptions, check};
 use umbo::error::{Result, Status};
 use umbo::executor::computing::{for_each_part, map, map_elements, map_ranges};
 use umbo::executor::thread::{self, Purpose};
@@ -135,7 +135,7 @@ impl Model {
             self.gradients.submit_in(context, None)?;
             Ok(None)
         };
-        let options = Options::default();
+        let options = CheckOptions::default();
         let report =
             check(&self.strategy, &step, &self.batch, Some(&self.gradients), &options).unwrap();
         let mut text = report.text.clone();

@@ -14,8 +14,8 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn generated() -> &'static [generate::Header] {
-    static HEADERS: LazyLock<Vec<generate::Header>> =
+fn generated() -> &'static [generate::HeaderFile] {
+    static HEADERS: LazyLock<Vec<generate::HeaderFile>> =
         LazyLock::new(|| generate::generate(root()).unwrap_or_else(|problem| panic!("{problem}")));
     &HEADERS
 }

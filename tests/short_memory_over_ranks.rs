@@ -5,7 +5,7 @@ mod allocator;
 
 use std::sync::Arc;
 
-use umbo::cluster::communicator::{Communicator, Place, Vote};
+use umbo::cluster::communicator::{Communicator, RankPlace, Vote};
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
 use umbo::optimizer::adam::Adam;
@@ -26,8 +26,8 @@ const COUNT: usize = LARGE / 4;
 struct Echo;
 
 impl Communicator for Echo {
-    fn place(&self) -> Place {
-        Place { rank: 0, size: 2, node_rank: 0, node_size: 2 }
+    fn place(&self) -> RankPlace {
+        RankPlace { rank: 0, size: 2, node_rank: 0, node_size: 2 }
     }
 
     fn all_to_all(&self, _: &[u8], _: &[usize], receive: &mut [u8], _: &[usize]) -> Result<()> {

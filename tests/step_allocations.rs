@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use umbo::device::DeviceId;
 use umbo::input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset};
 use umbo::metrics::Metrics;
-use umbo::metrics::kind::Kind;
+use umbo::metrics::kind::MetricKind;
 use umbo::strategy::commit::StepParticipant;
 use umbo::strategy::metrics::Metric;
 use umbo::strategy::run::Limits;
@@ -169,9 +169,9 @@ fn main() {
         steps_of_an_epoch(&strategy, 2);
 
         let metrics = Metrics::new(&strategy);
-        metrics.define("loss", Kind::Mean).unwrap();
-        metrics.define("matrix", Kind::confusion(1000).unwrap()).unwrap();
-        metrics.define("auc", Kind::auc(200, 0.0, 1.0).unwrap()).unwrap();
+        metrics.define("loss", MetricKind::Mean).unwrap();
+        metrics.define("matrix", MetricKind::confusion(1000).unwrap()).unwrap();
+        metrics.define("auc", MetricKind::auc(200, 0.0, 1.0).unwrap()).unwrap();
         let examples = || 0..100i64;
         let (classes, labels) = (vector(examples()), vector(examples().map(|one| 2 * one)));
         let scores = vector(examples().map(|one| 0.01 * one as f64));

@@ -9,7 +9,7 @@ use umbo::checkpoint::{Checkpoint, Number, SavedIterator};
 use umbo::device::DeviceId;
 use umbo::input::{Dataset, ShuffleOptions, distribute_dataset};
 use umbo::metrics::Metrics;
-use umbo::metrics::kind::Kind;
+use umbo::metrics::kind::MetricKind;
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::{Gradients, LossReduction, Optimizer};
 use umbo::strategy::variables::{Initial, NewVariable, create, read};
@@ -42,9 +42,9 @@ impl Training {
         let gradients = Gradients::new(strategy.id(), devices, variables.clone(), reduction);
         let metrics = Metrics::new(&strategy);
         for (name, kind) in [
-            ("loss", Kind::Mean),
-            ("matrix", Kind::confusion(2).expect("classes")),
-            ("auc", Kind::auc(3, 0.0, 1.0).expect("bins")),
+            ("loss", MetricKind::Mean),
+            ("matrix", MetricKind::confusion(2).expect("classes")),
+            ("auc", MetricKind::auc(3, 0.0, 1.0).expect("bins")),
         ] {
             metrics.define(name, kind).expect("a metric");
         }

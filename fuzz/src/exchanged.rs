@@ -4,7 +4,9 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo::tensor::dlpack::{DataType, Device, Elements, Form, Legacy, Version, Versioned, import};
+use umbo::tensor::dlpack::{
+    DataType, DlDevice, DlTensor, Legacy, ManagedForm, Version, Versioned, import,
+};
 
 /// As many elements as the memory has. What reaches further is the producer's lie, which nobody can see, so
 /// a target that reads elements would not find mistakes of ours.
@@ -47,9 +49,12 @@ pub fn run(bytes: &[u8]) {
         };
     }
     let [code, bits, low, high] = numbers.take();
-    let elements = Elements {
+    let elements = DlTensor {
         data: if has_data == 0 { ptr::null_mut() } else { memory.as_mut_ptr().cast::<c_void>() },
-        device: Device { kind: i32::from(pinned as i8), index: i32::from_le_bytes(numbers.take()) },
+        device: DlDevice {
+            kind: i32::from(pinned as i8),
+            index: i32::from_le_bytes(numbers.take()),
+        },
         rank,
         data_type: DataType { code, bits, lanes: u16::from_le_bytes([low, high]) },
         shape: shape.as_mut_ptr(),
@@ -67,7 +72,7 @@ pub fn run(bytes: &[u8]) {
 }
 
 /// Who refuses leaves the struct to its owner; who takes it over releases it once.
-fn attempt<F: Form>(managed: F, rank: i32) {
+fn attempt<F: ManagedForm>(managed: F, rank: i32) {
     let managed = NonNull::from(Box::leak(Box::new(managed)));
     let before = RELEASED.load(Ordering::Relaxed);
     // SAFETY: the struct and what it leads to live until this function ends; nobody writes the elements.

@@ -9,12 +9,12 @@ use std::thread::ThreadId;
 
 use crate::checkpoint::snapshot::Snapshot;
 use crate::error::{Error, Result};
-use crate::executor::thread::{self, Handle, Options, Purpose};
+use crate::executor::thread::{self, Handle, Purpose, ThreadOptions};
 use crate::observe::log::{self, Level};
 use parking_lot::{Condvar, Mutex};
 
 /// Writes the copy of a step.
-pub(super) type Write = dyn Fn(u64, Snapshot) -> Result<()> + Send + Sync;
+pub(super) type WriteSnapshot = dyn Fn(u64, Snapshot) -> Result<()> + Send + Sync;
 
 /// The thread, and what is on its way to it.
 pub(super) struct Background {
@@ -28,7 +28,7 @@ struct SharedWriter {
     wanted: Condvar,
     /// The thread has taken a copy, or has written one.
     moved: Condvar,
-    write: Box<Write>,
+    write: Box<WriteSnapshot>,
 }
 
 #[derive(Default)]
@@ -66,7 +66,7 @@ impl WriterState {
 
 impl Background {
     /// A thread that writes with `write`.
-    pub fn new(write: Box<Write>) -> Background {
+    pub fn new(write: Box<WriteSnapshot>) -> Background {
         let (wanted, moved) = (Condvar::default(), Condvar::default());
         let shared = Arc::new(SharedWriter { state: Mutex::default(), wanted, moved, write });
         Background { shared, thread: Mutex::default() }
@@ -104,7 +104,7 @@ impl Background {
         let mut thread = self.thread.lock();
         if thread.is_none() {
             let shared = Arc::clone(&self.shared);
-            let options = Options::new("umbo-checkpoint".to_owned(), Purpose::Checkpoint);
+            let options = ThreadOptions::new("umbo-checkpoint".to_owned(), Purpose::Checkpoint);
             *thread = Some(thread::spawn(&options, move || shared.serve())?);
         }
         Ok(())
@@ -265,30 +265,30 @@ mod tests {
     #[test]
     fn the_thread_that_writes_does_not_wait_for_itself() {
         let own: Arc<OnceLock<Background>> = Arc::default();
-        let (of_write, (told, tells)) = (Arc::downgrade(&own), channel());
+        let (of_write, (sender, receiver)) = (Arc::downgrade(&own), channel());
         let background = own.get_or_init(|| {
             Background::new(Box::new(move |_, _| {
                 let own = of_write.upgrade().expect("its test goes on");
                 let background = own.get().expect("it writes, so that it is there");
                 let nobody_waits = background.reserve_place().map(drop);
-                told.send([nobody_waits, background.wait()]).expect("its test listens");
+                sender.send([nobody_waits, background.wait()]).expect("its test listens");
                 Ok(())
             }))
         });
         background.reserve_place().unwrap().hand_over(7, Snapshot::default());
-        let [saved, waited] = tells.recv().unwrap();
+        let [saved, waited] = receiver.recv().unwrap();
         saved.unwrap();
         assert_eq!(waited.unwrap_err().status(), Status::FailedPrecondition);
         background.wait().unwrap();
     }
 
     #[test]
-    fn a_failure_is_told_once() {
+    fn a_failure_is_reported_once() {
         let (background, _begins, end) = slow();
         drop(end);
         background.reserve_place().unwrap().hand_over(5, Snapshot::default());
-        let told = background.wait().unwrap_err().to_string();
-        assert!(told.contains("step 5"), "{told}");
+        let message = background.wait().unwrap_err().to_string();
+        assert!(message.contains("step 5"), "{message}");
         background.check().unwrap();
     }
 }

@@ -14,8 +14,8 @@ pub use crate::checkpoint::objects::number::Number;
 use crate::checkpoint::objects::number::NumberCell;
 pub use crate::checkpoint::objects::tensor::CallersTensor;
 use crate::checkpoint::reader::CheckpointFile;
-use crate::checkpoint::saveable::{Changes, Names, Prepared, Saveable, Saved};
-use crate::checkpoint::wanted::{Values, Wanted};
+use crate::checkpoint::saveable::{Changes, Names, ObjectReader, PreparedRestore, Saveable};
+use crate::checkpoint::wanted::{Values, WantedTensors};
 use crate::error::{Error, Result, Status};
 use crate::observe::log::{self, Level};
 use crate::strategy::Strategy;
@@ -37,12 +37,12 @@ pub struct Checkpoint {
     pub(super) homes: Homes,
 }
 
-pub(super) struct Entry {
+pub(super) struct BundleEntry {
     pub(super) name: String,
     object: SavedObject,
 }
 
-impl Entry {
+impl BundleEntry {
     pub(super) fn saveable(&self) -> &dyn Saveable {
         self.object.saveable()
     }
@@ -143,9 +143,9 @@ impl Checkpoint {
         }
     }
 
-    pub(super) fn copied_entries(&self) -> Vec<Entry> {
+    pub(super) fn copied_entries(&self) -> Vec<BundleEntry> {
         let entries = self.entries.lock();
-        let entry = |(name, object): (&String, &SavedObject)| Entry {
+        let entry = |(name, object): (&String, &SavedObject)| BundleEntry {
             name: name.clone(),
             object: object.clone(),
         };
@@ -189,18 +189,19 @@ impl Checkpoint {
     fn prepare_all<'a>(
         &self,
         file: &CheckpointFile,
-        entries: &'a [Entry],
+        entries: &'a [BundleEntry],
     ) -> Result<(BegunRestore<'a>, Values)> {
         file.own()?;
         let names = names_of(entries)?;
-        let (mut mismatches, mut wanted) = (Vec::new(), Wanted::default());
+        let (mut mismatches, mut wanted) = (Vec::new(), WantedTensors::default());
         let mut taken = HashSet::new();
         let mut prepared = Vec::new();
-        for Entry { name, object } in entries {
+        for BundleEntry { name, object } in entries {
             let found = properties_of(file, name, object.saveable(), &mut mismatches)?;
             let Some(properties) = found else { continue };
             let (taken, wanted, mismatches) = (&mut taken, &mut wanted, &mut mismatches);
-            let mut saved = Saved { file, object: name, properties, taken, wanted, mismatches };
+            let mut saved =
+                ObjectReader { file, object: name, properties, taken, wanted, mismatches };
             let ready = object.saveable().prepare(&names, &mut saved)?;
             prepared.extend(ready.map(|ready| (&name[..], ready)));
         }
@@ -230,9 +231,9 @@ impl Checkpoint {
     }
 
     /// The default strategy, if it has one of the variables and is not the checkpoint's own.
-    fn default_of(&self, entries: &[Entry]) -> Option<Strategy> {
+    fn default_of(&self, entries: &[BundleEntry]) -> Option<Strategy> {
         let own = self.strategy.id();
-        let others = |entry: &Entry| entry.saveable().strategy().is_some_and(|of| of != own);
+        let others = |entry: &BundleEntry| entry.saveable().strategy().is_some_and(|of| of != own);
         entries.iter().any(others).then(Strategy::default_strategy)
     }
 
@@ -266,7 +267,7 @@ impl Checkpoint {
 }
 
 /// Objects that are being restored. What was begun is undone unless it is taken.
-struct BegunRestore<'a>(Vec<(&'a str, Box<dyn Prepared + 'a>)>);
+struct BegunRestore<'a>(Vec<(&'a str, Box<dyn PreparedRestore + 'a>)>);
 
 impl<'a> BegunRestore<'a> {
     /// Begins all of them. What does not fit is a mismatch.
@@ -283,7 +284,7 @@ impl<'a> BegunRestore<'a> {
         Ok(())
     }
 
-    fn take(mut self) -> Vec<(&'a str, Box<dyn Prepared + 'a>)> {
+    fn take(mut self) -> Vec<(&'a str, Box<dyn PreparedRestore + 'a>)> {
         std::mem::take(&mut self.0)
     }
 }
@@ -321,9 +322,9 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 /// By which names variables are known.
-pub(super) fn names_of(entries: &[Entry]) -> Result<Names> {
+pub(super) fn names_of(entries: &[BundleEntry]) -> Result<Names> {
     let mut names = Names::default();
-    let is_variable = |entry: &&Entry| entry.saveable().kind() == "variable";
+    let is_variable = |entry: &&BundleEntry| entry.saveable().kind() == "variable";
     for entry in entries.iter().filter(is_variable) {
         for variable in entry.saveable().variables() {
             names.add(&variable, &entry.name)?;
@@ -366,7 +367,7 @@ fn properties_of<'a>(
 /// Adds what the file has and no object has taken.
 fn report_unexpected(
     file: &CheckpointFile,
-    entries: &[Entry],
+    entries: &[BundleEntry],
     taken: &HashSet<String>,
     mismatches: &mut Vec<Mismatch>,
 ) -> Result<()> {

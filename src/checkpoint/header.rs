@@ -104,7 +104,7 @@ fn read_digits(json: &Json) -> Option<u32> {
 
 /// What Umbo says in a header.
 #[derive(Default)]
-pub(super) struct Own {
+pub(super) struct OwnHeader {
     pub(super) format: u64,
     pub(super) checksum: u32,
     pub(super) checksums: BTreeMap<String, u32>,
@@ -116,13 +116,13 @@ pub(super) struct Own {
     pub(super) divided: BTreeMap<String, SavedSharding>,
 }
 
-impl Own {
+impl OwnHeader {
     /// Reads the entry of the metadata. The error is what makes no sense.
-    pub(super) fn parse(text: &str) -> Result<Own, String> {
+    pub(super) fn parse(text: &str) -> Result<OwnHeader, String> {
         let json: Json = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let format = json["format"].as_u64().ok_or("no format")?;
         if format != FORMAT {
-            return Ok(Own { format, ..Own::default() });
+            return Ok(OwnHeader { format, ..OwnHeader::default() });
         }
         let checksum = read_digits(&json["checksums"]["header"]).ok_or("no checksum")?;
         let members = |json: &Json| json.as_object().cloned();
@@ -140,7 +140,7 @@ impl Own {
             .into_iter()
             .map(|(name, json)| Some((name, read_sharding(&json)?)))
             .collect::<Option<_>>();
-        Ok(Own {
+        Ok(OwnHeader {
             format,
             checksum,
             parts: parts.collect::<Option<_>>().ok_or("a part is none")?,

@@ -12,10 +12,10 @@ use crc32fast::Hasher;
 
 use crate::checkpoint::header;
 use crate::checkpoint::reader::CheckpointFile;
-use crate::checkpoint::wanted::{One, Values, Wanted, lost};
+use crate::checkpoint::wanted::{One, Values, WantedTensors, lost};
 use crate::error::{Error, Result};
 use crate::executor::computing;
-use crate::input::file::{Elements, damaged, failed};
+use crate::input::file::{FileElements, damaged, failed};
 use crate::tensor::{DType, Shape, Tensor};
 
 /// One thread reads so many bytes of a tensor at least, if it has as many.
@@ -55,7 +55,7 @@ impl ReadPiece<'_> {
 
 impl CheckpointFile {
     /// Reads all that is wanted of this file.
-    pub(super) fn read_wanted(&self, wanted: &Wanted) -> Result<Values> {
+    pub(super) fn read_wanted(&self, wanted: &WantedTensors) -> Result<Values> {
         let of_file = wanted.0.iter().filter_map(|one| match one {
             One::OfFile(name, dtype, shape) => Some((&name[..], *dtype, *shape)),
             One::Read(_) => None,
@@ -140,7 +140,7 @@ impl CheckpointFile {
         let length = self.file.metadata().map_err(|error| failed(&self.path, &error))?.len();
         let there = length.saturating_sub(self.start_of(name)?);
         let data_bytes = shape.bytes(dtype)? as u64;
-        let elements = Elements { dtype, shape, data_bytes, big_endian: false };
+        let elements = FileElements { dtype, shape, data_bytes, big_endian: false };
         Ok(elements.wrong_length(&self.path, &format!("{there} are")))
     }
 }

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use serde_json::{Map, Value as Json};
 
-use crate::checkpoint::header::{self, FORMAT, LENGTH_BYTES, LONGEST, Own};
+use crate::checkpoint::header::{self, FORMAT, LENGTH_BYTES, LONGEST, OwnHeader};
 use crate::checkpoint::mismatch::Mismatch;
 use crate::checkpoint::parts::PartFile;
 use crate::checkpoint::snapshot::SavedSharding;
-use crate::checkpoint::wanted::{Later, Wanted};
+use crate::checkpoint::wanted::{Later, WantedTensors};
 use crate::device::DeviceId;
 use crate::error::{Error, Result, Status};
 use crate::input::file::{self, damaged};
@@ -27,7 +27,7 @@ pub struct CheckpointFile {
     /// Where the elements begin.
     data: u64,
     tensors: HashMap<String, TensorInfo>,
-    own: Option<Own>,
+    own: Option<OwnHeader>,
     /// Those of the ranks behind the first, if several have saved it.
     parts: Vec<CheckpointFile>,
 }
@@ -131,7 +131,7 @@ impl CheckpointFile {
     }
 
     /// Whether Umbo has written it, with all that training needs.
-    pub(super) fn own(&self) -> Result<&Own> {
+    pub(super) fn own(&self) -> Result<&OwnHeader> {
         self.own.as_ref().ok_or_else(|| {
             let path = self.path.display();
             let problem = format!(
@@ -177,7 +177,7 @@ impl CheckpointFile {
         (name, here): (&str, &str),
         dtype: DType,
         shape: Shape,
-        wanted: &mut Wanted,
+        wanted: &mut WantedTensors,
         mismatches: &mut Vec<Mismatch>,
     ) -> Result<Option<Later>> {
         if !self.fits(name, here, dtype, shape, mismatches) {
@@ -291,11 +291,11 @@ impl CheckpointFile {
 }
 
 /// What Umbo says in the header, if it does.
-fn own(path: &Path, metadata: &Metadata, all: &[u8]) -> Result<Option<Own>> {
+fn own(path: &Path, metadata: &Metadata, all: &[u8]) -> Result<Option<OwnHeader>> {
     let Some(text) = metadata.metadata().as_ref().and_then(|entries| entries.get("umbo")) else {
         return Ok(None);
     };
-    let own = Own::parse(text)
+    let own = OwnHeader::parse(text)
         .map_err(|problem| damaged(path, format!("damaged: its metadata: {problem}")))?;
     if own.format != FORMAT {
         let problem = format!("version {} of the format; this library reads {FORMAT}", own.format);

@@ -10,7 +10,7 @@ use crate::checkpoint::numbers::{read_count, read_number};
 use crate::checkpoint::reader::CheckpointFile;
 use crate::checkpoint::snapshot::SavedSharding;
 pub use crate::checkpoint::wanted::Later;
-use crate::checkpoint::wanted::{Values, Wanted};
+use crate::checkpoint::wanted::{Values, WantedTensors};
 use crate::error::{Error, Result};
 use crate::optimizer::Gradients;
 use crate::strategy::quiet::Changing;
@@ -46,20 +46,20 @@ pub trait Saveable: Send + Sync {
         Vec::new()
     }
 
-    /// Copies the state to `record`, or, where [`Record::shares`] says so, gives it the state itself.
-    fn save(&self, names: &Names, record: &mut Record) -> Result<()>;
+    /// Copies the state to `record`, or, where [`ObjectRecord::shares`] says so, gives it the state itself.
+    fn save(&self, names: &Names, record: &mut ObjectRecord) -> Result<()>;
 
     /// Checks all that is to be restored, reads it or says what is to be read, and does everything that can
     /// fail. All that differs is noted in `saved`; if anything does, in any object, nothing changes anywhere. None:
     /// nothing can be put in, and why was noted.
-    fn prepare<'a>(&'a self, names: &Names, saved: &mut Saved<'_>) -> Ready<'a>;
+    fn prepare<'a>(&'a self, names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a>;
 }
 
 /// What [`Saveable::prepare`] returns.
-pub type Ready<'a> = Result<Option<Box<dyn Prepared + 'a>>>;
+pub type Ready<'a> = Result<Option<Box<dyn PreparedRestore + 'a>>>;
 
 /// A state that was read, and that is about to be put in.
-pub trait Prepared {
+pub trait PreparedRestore {
     /// What can only fail by being done, such as going to a place in a dataset. INVALID_ARGUMENT is a
     /// difference; then the object is as it was.
     fn begin(&mut self) -> Result<()> {
@@ -76,7 +76,7 @@ pub trait Prepared {
 }
 
 /// What is all done at once is a function that puts the state in.
-impl<F: FnOnce(&Changes<'_>) -> Result<()>> Prepared for F {
+impl<F: FnOnce(&Changes<'_>) -> Result<()>> PreparedRestore for F {
     fn commit(self: Box<Self>, changes: &Changes<'_>) -> Result<()> {
         self(changes)
     }
@@ -149,7 +149,7 @@ impl Names {
 
 /// What is saved of one object: tensors by the names of the parts, and what is not a tensor.
 #[derive(Default)]
-pub struct Record {
+pub struct ObjectRecord {
     pub(super) tensors: Vec<(Option<String>, Tensor)>,
     /// By the names of parts, how several ranks divide them.
     pub(super) divided: Vec<(String, SavedSharding)>,
@@ -160,7 +160,7 @@ pub struct Record {
     pub(super) quiet: Option<u64>,
 }
 
-impl Record {
+impl ObjectRecord {
     /// Whether tensors that steps of this strategy alone change need not be copied: as long as the record's
     /// tensors are used there is none.
     pub fn shares(&self, strategy: u64) -> bool {
@@ -199,16 +199,16 @@ impl Record {
 }
 
 /// What a file has of one object, and where differences are noted.
-pub struct Saved<'a> {
+pub struct ObjectReader<'a> {
     pub(super) file: &'a CheckpointFile,
     pub(super) object: &'a str,
     pub(super) properties: &'a Map<String, Json>,
     pub(super) taken: &'a mut HashSet<String>,
-    pub(super) wanted: &'a mut Wanted,
+    pub(super) wanted: &'a mut WantedTensors,
     pub(super) mismatches: &'a mut Vec<Mismatch>,
 }
 
-impl Saved<'_> {
+impl ObjectReader<'_> {
     /// Notes a difference.
     pub fn differs(&mut self, problem: impl Into<String>) {
         let object = self.object.to_owned();
@@ -271,7 +271,7 @@ impl Saved<'_> {
     }
 
     /// Of a tensor of the dtype and shape of `variable`, what this rank updates of it: its part, in a row, or
-    /// all of it if no ranks divide it. None as for [`Saved::tensor`].
+    /// all of it if no ranks divide it. None as for [`ObjectReader::tensor`].
     pub fn part_like(&mut self, part: &str, variable: &Variable) -> Result<Option<Later>> {
         let (dtype, shape) = (variable.dtype(), variable.shape());
         let Some(sharding) = variable.sharding() else {
@@ -306,7 +306,7 @@ impl Saved<'_> {
         dtype: DType,
         shape: Shape,
     ) -> Result<Option<Tensor>> {
-        let (name, mut wanted) = (full_name(self.object, part), Wanted::default());
+        let (name, mut wanted) = (full_name(self.object, part), WantedTensors::default());
         let names = (&name[..], &name[..]);
         let later = self.file.want(names, dtype, shape, &mut wanted, self.mismatches)?;
         self.taken.insert(name);

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::checkpoint::bundle::{Checkpoint, Entry, names_of, owns};
+use crate::checkpoint::bundle::{BundleEntry, Checkpoint, names_of, owns};
 use crate::checkpoint::objects::variable::value_of;
 use crate::checkpoint::parts::remove_parts;
-use crate::checkpoint::saveable::{Names, Record, full_name};
+use crate::checkpoint::saveable::{Names, ObjectRecord, full_name};
 use crate::checkpoint::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
@@ -32,7 +32,7 @@ impl Checkpoint {
     /// and each has the parts of state that its rank keeps.
     pub fn snapshot(&self) -> Result<Snapshot> {
         // SAFETY: copies are taken.
-        unsafe { self.recorded(Keeps::Copies, Ok) }
+        unsafe { self.recorded(SnapshotContents::Copies, Ok) }
     }
 
     /// Gives all state, as it is between two steps, to `take` before the next step can begin. In all else as
@@ -42,18 +42,18 @@ impl Checkpoint {
     /// If what it keeps is not copies, `take` drops the snapshot.
     unsafe fn recorded<R>(
         &self,
-        keeps: Keeps,
+        keeps: SnapshotContents,
         take: impl FnOnce(Snapshot) -> Result<R>,
     ) -> Result<R> {
         let entries = self.copied_entries();
         let mut snapshot = Snapshot::default();
         let save = |calls_back: bool, snapshot: &mut Snapshot| {
             let names = names_of(&entries)?;
-            let chosen = |entry: &&Entry| entry.saveable().may_call_back() == calls_back;
+            let chosen = |entry: &&BundleEntry| entry.saveable().may_call_back() == calls_back;
             let is_first = self.strategy().rank() == 0;
-            let save = |entry: &Entry| {
-                let mut record = Record::default();
-                if keeps == Keeps::State && !calls_back {
+            let save = |entry: &BundleEntry| {
+                let mut record = ObjectRecord::default();
+                if keeps == SnapshotContents::State && !calls_back {
                     // SAFETY: the strategy is quiet until the snapshot was dropped, which the caller promises.
                     unsafe { record.share_state_of(self.strategy().id()) };
                 }
@@ -105,7 +105,7 @@ impl Checkpoint {
         }
         let begin = |snapshot: Snapshot| Snapshot { saved, ..snapshot }.begin(path);
         // SAFETY: the snapshot is dropped when it is written.
-        let file = unsafe { self.recorded(Keeps::State, begin) }?;
+        let file = unsafe { self.recorded(SnapshotContents::State, begin) }?;
         file.finish()?;
         // Of a checkpoint of several ranks that was here.
         remove_parts(path, |_| true);
@@ -118,7 +118,7 @@ impl Checkpoint {
         let quiet = self.strategy().quiet()?;
         let mut snapshot = Snapshot { steps: quiet.steps(), ..Snapshot::default() };
         for (name, variable) in self.variables() {
-            let mut record = Record::default();
+            let mut record = ObjectRecord::default();
             // SAFETY: the strategy is quiet until all is written.
             unsafe { record.share_state_of(self.strategy().id()) };
             snapshot.tensors.push((name.clone(), value_of(&variable, &record)?));
@@ -136,14 +136,14 @@ impl Checkpoint {
 
 /// What a snapshot has of the state.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Keeps {
+enum SnapshotContents {
     /// Copies.
     Copies,
     /// The state itself, as far as steps of the checkpoint's strategy change it.
     State,
 }
 
-impl Record {
+impl ObjectRecord {
     /// Lets the tensors be state itself that steps of this strategy change.
     ///
     /// # Safety
@@ -156,9 +156,9 @@ impl Record {
 
 /// Adds the state of one object.
 fn save_entry(
-    entry: &Entry,
+    entry: &BundleEntry,
     names: &Names,
-    mut record: Record,
+    mut record: ObjectRecord,
     is_first: bool,
     snapshot: &mut Snapshot,
 ) -> Result<()> {
@@ -185,12 +185,12 @@ fn save_entry(
 }
 
 /// Fails if an optimizer would be saved without contributions that belong to its next update.
-fn check_applied(entries: &[Entry], applied: &mut Vec<Arc<Gradients>>) -> Result<()> {
+fn check_applied(entries: &[BundleEntry], applied: &mut Vec<Arc<Gradients>>) -> Result<()> {
     for entry in entries {
         let optimizer = entry.saveable();
         for gradients in optimizer.applied() {
             let is_saved =
-                |entry: &Entry| std::ptr::addr_eq(entry.saveable(), Arc::as_ptr(&gradients));
+                |entry: &BundleEntry| std::ptr::addr_eq(entry.saveable(), Arc::as_ptr(&gradients));
             let unapplied = match entries.iter().any(is_saved) {
                 true => None,
                 false => gradients.unapplied()?,
@@ -210,7 +210,7 @@ fn check_applied(entries: &[Entry], applied: &mut Vec<Arc<Gradients>>) -> Result
 }
 
 /// Fails if two objects would save tensors of one name.
-fn check_distinct(snapshot: &Snapshot, entries: &[Entry]) -> Result<()> {
+fn check_distinct(snapshot: &Snapshot, entries: &[BundleEntry]) -> Result<()> {
     let mut seen = HashMap::new();
     for (name, _) in &snapshot.tensors {
         let owners = entries.iter().filter(|entry| owns(&entry.name, name));

@@ -9,7 +9,7 @@ pub struct Later(usize);
 
 /// The tensors that are wanted of a file.
 #[derive(Default)]
-pub(super) struct Wanted(pub(super) Vec<One>);
+pub(super) struct WantedTensors(pub(super) Vec<One>);
 
 pub(super) enum One {
     /// Of this name, dtype and shape.
@@ -18,7 +18,7 @@ pub(super) enum One {
     Read(Tensor),
 }
 
-impl Wanted {
+impl WantedTensors {
     /// Adds one that is in the file with this dtype and shape.
     pub(super) fn add(&mut self, name: &str, dtype: DType, shape: Shape) -> Later {
         self.push(One::OfFile(name.to_owned(), dtype, shape))

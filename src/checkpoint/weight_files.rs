@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::checkpoint::bundle::Checkpoint;
 use crate::checkpoint::mismatch::as_error;
 use crate::checkpoint::reader::CheckpointFile;
-use crate::checkpoint::wanted::Wanted;
+use crate::checkpoint::wanted::WantedTensors;
 use crate::error::{Error, Result};
 use crate::values::variable::Variable;
 
@@ -41,7 +41,7 @@ impl Checkpoint {
                 pairs.iter().map(find).collect::<Result<_>>()?
             }
         };
-        let (mut mismatches, mut wanted) = (Vec::new(), Wanted::default());
+        let (mut mismatches, mut wanted) = (Vec::new(), WantedTensors::default());
         let mut values = Vec::new();
         for (name, tensor, variable) in chosen {
             let (dtype, shape) = (variable.dtype(), variable.shape());

@@ -12,7 +12,7 @@ use crate::checkpoint::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::executor::computing;
 use crate::strategy::Strategy;
-use crate::strategy::ranks::{Call, Kind, Ranks, agreement};
+use crate::strategy::ranks::{Call, CollectiveKind, Ranks, agreement};
 use crate::tensor::Tensor;
 
 /// One thread computes the checksum of so many bytes of a tensor at least, if it has as many.
@@ -43,7 +43,8 @@ impl Snapshot {
         });
         let checksum = own.as_ref().map_or(0, |(.., checksum)| u64::from(*checksum));
         let numbers = [checksum, 0];
-        let call = Call { numbers, ..Call::to(Kind::State, &"the beginning of a checkpoint") };
+        let call =
+            Call { numbers, ..Call::to(CollectiveKind::State, &"the beginning of a checkpoint") };
         let (collective, (checksums, mut header, _)) = ranks.start_collective(call, own)?;
         let checksums_of_ranks: Vec<u64> =
             collective.numbers().map(|[checksum, _]| checksum).collect();
@@ -136,7 +137,7 @@ fn start_collective<T>(
     what: &dyn std::fmt::Display,
     here: Result<T>,
 ) -> Result<T> {
-    ranks.start_collective(Call::to(Kind::State, what), here).map(|(_, value)| value)
+    ranks.start_collective(Call::to(CollectiveKind::State, what), here).map(|(_, value)| value)
 }
 
 fn bytes<'a>(name: &str, tensor: &'a Tensor) -> Result<&'a [u8]> {

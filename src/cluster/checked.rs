@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::communicator::{Communicator, GpuCommunicator, Place, Vote};
+use super::communicator::{Communicator, GpuCommunicator, RankPlace, Vote};
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
@@ -32,7 +32,7 @@ impl CheckedCommunicator {
     /// Checks what `engine` says of itself. The arguments in messages are the names of the getters.
     pub fn new(engine: Box<dyn Communicator>) -> Result<CheckedCommunicator> {
         let (rank, size) = (engine.rank(), engine.size());
-        let Place { node_rank, node_size, .. } = engine.place();
+        let RankPlace { node_rank, node_size, .. } = engine.place();
         if rank >= size {
             return Err(Error::invalid("rank", format!("{rank} is not in [0, {size}), the ranks")));
         }
@@ -110,7 +110,7 @@ impl CheckedCommunicator {
 }
 
 impl Communicator for CheckedCommunicator {
-    fn place(&self) -> Place {
+    fn place(&self) -> RankPlace {
         self.engine.place()
     }
 
@@ -265,8 +265,8 @@ mod tests {
     }
 
     impl Communicator for Alone {
-        fn place(&self) -> Place {
-            Place { rank: self.rank, size: self.size, node_rank: 0, node_size: self.node_size }
+        fn place(&self) -> RankPlace {
+            RankPlace { rank: self.rank, size: self.size, node_rank: 0, node_size: self.node_size }
         }
         fn all_to_all(&self, send: &[u8], _: &[usize], to: &mut [u8], _: &[usize]) -> Result<()> {
             to.copy_from_slice(send);

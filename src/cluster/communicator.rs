@@ -20,7 +20,7 @@ pub struct Vote {
 
 /// Where a rank stands among the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RankPlace {
     /// Its number, from 0.
     pub rank: usize,
     /// How many ranks there are, at least 1.
@@ -41,7 +41,7 @@ pub struct Place {
 /// Counts are bytes. What a rank does not send or receive is empty, never absent.
 pub trait Communicator: Send + Sync {
     /// Where this rank stands, which stays the same.
-    fn place(&self) -> Place;
+    fn place(&self) -> RankPlace;
 
     /// The number of this rank, from 0.
     fn rank(&self) -> usize {

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// A process among those that were started together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LaunchedRank {
     /// Its number, from 0.
     pub rank: usize,
     /// How many there are.
@@ -27,8 +27,8 @@ const SLURM: (&str, &str) = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
 ///
 /// Fails with INVALID_ARGUMENT, naming the variables, for one that is no number, for a rank that is not
 /// among the ranks, and for two that disagree.
-pub fn place(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Place>> {
-    let mut found: Option<(Place, &str, &str)> = None;
+pub fn place(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<LaunchedRank>> {
+    let mut found: Option<(LaunchedRank, &str, &str)> = None;
     for (rank, size) in OF_THE_PROCESS {
         if let Some(place) = read(variable, rank, size)? {
             match found {
@@ -69,7 +69,7 @@ fn read(
     variable: &dyn Fn(&str) -> Option<String>,
     rank_name: &'static str,
     size_name: &'static str,
-) -> Result<Option<Place>> {
+) -> Result<Option<LaunchedRank>> {
     let (rank, size) = (number(variable, rank_name)?, number(variable, size_name)?);
     let (Some(rank), Some(size)) = (rank, size) else {
         return Ok(None);
@@ -78,7 +78,7 @@ fn read(
         let problem = format!("says rank {rank}, which is not among {size} ({size_name})");
         return Err(Error::invalid(rank_name, problem));
     }
-    Ok(Some(Place { rank, size }))
+    Ok(Some(LaunchedRank { rank, size }))
 }
 
 fn number(variable: &dyn Fn(&str) -> Option<String>, name: &'static str) -> Result<Option<usize>> {
@@ -95,7 +95,7 @@ fn number(variable: &dyn Fn(&str) -> Option<String>, name: &'static str) -> Resu
 mod tests {
     use super::*;
 
-    fn of(variables: &[(&str, &str)]) -> Result<Option<Place>> {
+    fn of(variables: &[(&str, &str)]) -> Result<Option<LaunchedRank>> {
         place(&|name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned())
         })
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn each_launcher_is_understood() {
-        let third = Some(Place { rank: 2, size: 4 });
+        let third = Some(LaunchedRank { rank: 2, size: 4 });
         let open = [("OMPI_COMM_WORLD_RANK", "2"), ("OMPI_COMM_WORLD_SIZE", "4")];
         let hydra = [("PMI_RANK", "2"), ("PMI_SIZE", "4")];
         let slurm = [("SLURM_PROCID", "2"), ("SLURM_STEP_NUM_TASKS", "4")];
@@ -119,7 +119,7 @@ mod tests {
     fn daemons_and_batch_scripts_of_slurm_are_no_ranks() {
         let daemon = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2")];
         let own = [("PMI_RANK", "3"), ("PMI_SIZE", "4")];
-        assert_eq!(of(&[daemon, own].concat()).unwrap(), Some(Place { rank: 3, size: 4 }));
+        assert_eq!(of(&[daemon, own].concat()).unwrap(), Some(LaunchedRank { rank: 3, size: 4 }));
         assert_eq!(of(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")]).unwrap(), None);
     }
 

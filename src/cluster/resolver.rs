@@ -13,7 +13,7 @@ use std::env;
 
 use serde_json::{Map, Value};
 
-use super::launcher::{self, Place};
+use super::launcher::{self, LaunchedRank};
 use crate::error::{Error, Result};
 use crate::text::Text;
 
@@ -33,7 +33,7 @@ pub struct ClusterResolver {
     jobs: BTreeMap<Text, BTreeMap<usize, Text>>,
     task_type: Option<Text>,
     task_index: Option<usize>,
-    place: Option<Place>,
+    place: Option<LaunchedRank>,
 }
 
 impl ClusterResolver {
@@ -46,7 +46,7 @@ impl ClusterResolver {
         ClusterResolver::from_environment()?.with_launcher(launched)
     }
 
-    fn with_launcher(mut self, launched: Option<Place>) -> Result<ClusterResolver> {
+    fn with_launcher(mut self, launched: Option<LaunchedRank>) -> Result<ClusterResolver> {
         match (self.place, launched) {
             (Some(own), Some(launched)) if own != launched => Err(Error::invalid(
                 VARIABLE,
@@ -110,7 +110,7 @@ impl ClusterResolver {
     }
 
     /// Chiefs come first, then workers; no other job has ranks.
-    fn place_in_cluster(&self) -> Option<Place> {
+    fn place_in_cluster(&self) -> Option<LaunchedRank> {
         let (own, index) = (self.task_type.as_ref()?, self.task_index?);
         let mut ranks = TRAINING.iter().flat_map(|&job| {
             let tasks = self.jobs.get(job).into_iter().flatten();
@@ -118,11 +118,11 @@ impl ClusterResolver {
         });
         let size = ranks.clone().count();
         let rank = ranks.position(|(job, task)| own.as_str() == job && task == index)?;
-        Some(Place { rank, size })
+        Some(LaunchedRank { rank, size })
     }
 
     /// Which of the processes that train this one is, if anything says.
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<LaunchedRank> {
         self.place
     }
 
@@ -273,8 +273,14 @@ mod tests {
             let text = format!("{{{cluster}, \"task\": {{{task}}}}}");
             ClusterResolver::parse(&text, "text").unwrap().place()
         };
-        assert_eq!(place(r#""type": "chief", "index": 0"#), Some(Place { rank: 0, size: 3 }));
-        assert_eq!(place(r#""type": "worker", "index": 1"#), Some(Place { rank: 2, size: 3 }));
+        assert_eq!(
+            place(r#""type": "chief", "index": 0"#),
+            Some(LaunchedRank { rank: 0, size: 3 })
+        );
+        assert_eq!(
+            place(r#""type": "worker", "index": 1"#),
+            Some(LaunchedRank { rank: 2, size: 3 })
+        );
         for none in [r#""type": "ps", "index": 0"#, r#""type": "evaluator", "index": 0"#, ""] {
             assert_eq!(place(none), None);
         }
@@ -285,11 +291,11 @@ mod tests {
         let text =
             r#"{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}"#;
         let resolver = ClusterResolver::parse(text, "text").unwrap();
-        let second = Place { rank: 1, size: 2 };
+        let second = LaunchedRank { rank: 1, size: 2 };
         for launched in [None, Some(second)] {
             assert_eq!(resolver.clone().with_launcher(launched).unwrap().place(), Some(second));
         }
-        let launched = Some(Place { rank: 0, size: 2 });
+        let launched = Some(LaunchedRank { rank: 0, size: 2 });
         let said = resolver.with_launcher(launched).unwrap_err().to_string();
         assert!(said.starts_with("TF_CONFIG: says rank 1 of 2, and"), "{said}");
         let empty = ClusterResolver::default().with_launcher(launched).unwrap();

@@ -48,7 +48,7 @@ pub fn combine_into(assignment: Assignment, to: &mut TensorMut, from: &Tensor) -
 }
 
 /// A copy of `from` is going on.
-fn copying(from: &Tensor) -> observe::Span {
+fn copying(from: &Tensor) -> observe::PhaseSpan {
     let bytes = || from.bytes() as u64;
     let mut span = observe::span(Phase::Copy);
     span.of_bytes(bytes);

@@ -8,7 +8,7 @@ use crate::collectives::components::{bytes_of, check_output, common_dtype, shape
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::copy::layouts;
-use crate::kernels::cuda::{Place, Reduction, on_gpu};
+use crate::kernels::cuda::{GpuPlace, GpuReduction, on_gpu};
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::reduce::over_axes::{AxisMask, reduce_over_axes};
 use crate::kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result_dtype};
@@ -18,7 +18,7 @@ use crate::observe::{self, Counter, Phase};
 use crate::tensor::{DType, MAX_RANK, Shape, Tensor, TensorMut};
 
 /// Reduces `components` over the replicas and, if `axes` are given, over those axes too (negative
-/// values count from the back; none means over replicas only; `None` also says that whoever asks can
+/// values count from the back; none means over replicas only; `None` also says that the caller can
 /// name none, so that messages do not advise to).
 ///
 /// Without axes all components have one shape, and MEAN divides by their number. With axes they
@@ -42,7 +42,7 @@ pub fn reduce(
     output: Option<TensorMut>,
 ) -> Result<Tensor> {
     let _reduce = observe::span(Phase::Reduce);
-    let mut batch = Batch::default();
+    let mut batch = ReductionBatch::default();
     let result = batch.reduce(op, components, axes, destination, output)?;
     // SAFETY: nobody else has the result before it is returned, or, if it was given, before the
     // right to write it is.
@@ -88,14 +88,14 @@ pub fn reduce_to_each(op: ReduceOp, parts: &mut [&mut InAndOut<'_>]) -> Result<b
 /// Reductions that are carried out together, as one piece of work for the workers. Those over axes
 /// are done at once, one by one.
 #[derive(Default)]
-pub struct Batch {
+pub struct ReductionBatch {
     planned: Vec<Planned<'static>>,
     /// What the planned reductions read and write.
     tensors: Vec<Tensor>,
 }
 
-impl Batch {
-    /// As [`reduce`], except that the result is not written before [`Batch::run`]. `output` may
+impl ReductionBatch {
+    /// As [`reduce`], except that the result is not written before [`ReductionBatch::run`]. `output` may
     /// share no memory with anything else in the batch.
     pub fn reduce(
         &mut self,
@@ -134,7 +134,7 @@ impl Batch {
             None => Tensor::uninitialized(dtype, shape, destination)?,
         };
         // SAFETY: the views are used when the batch runs, by when it still has the tensors. Who has
-        // it run vouches for the result's being its alone, which is a fresh one, or was this
+        // it run guarantees that the result is its alone, which is a fresh one, or was this
         // call's.
         let planned = unsafe {
             let output = result.assume_exclusive().into_view()?.held();
@@ -185,16 +185,18 @@ fn reduce_on_gpu(
             false => component.copied_to(device),
         })
         .collect::<Result<_>>()?;
-    let inputs: Vec<Place> = here.iter().map(Tensor::place).collect();
+    let inputs: Vec<GpuPlace> = here.iter().map(Tensor::place).collect();
     let place = output.place();
     // SAFETY: inputs and output are those of tensors, whose memory is freed on the stream. Nobody else
     // has the output: it was just made, or the right to write it was given.
     on_gpu(gpu, |launcher| unsafe {
         match reduced.contains(&true) {
             true => launcher.reduce_over_axes(op, &inputs, reduced, &place),
-            false => {
-                launcher.reduce_over_replicas(&[Reduction { op, inputs: &inputs, output: place }])
-            }
+            false => launcher.reduce_over_replicas(&[GpuReduction {
+                op,
+                inputs: &inputs,
+                output: place,
+            }]),
         }
     })?;
     Ok(output)

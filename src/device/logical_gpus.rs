@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::device::cuda::gpu::Place;
+use crate::device::cuda::gpu::GpuAddress;
 
 /// The most logical GPUs that a card can be split into.
 pub(super) const MAX_PER_CARD: u32 = 64;
@@ -81,14 +81,14 @@ impl LogicalGpus {
     }
 
     /// Where the one with this number is to be found, of those on `cards` cards.
-    pub(super) fn place(&self, index: u32, cards: u32) -> Option<Place> {
+    pub(super) fn place(&self, index: u32, cards: u32) -> Option<GpuAddress> {
         let (card, part) = self.part(index);
         if card >= cards {
             return None;
         }
         let limit = self.limits.get(&card).and_then(|limits| limits[part as usize]);
         let of = |given: &BTreeMap<CardPart, usize>| given.get(&(card, part)).copied();
-        Some(Place { index, card, limit, stream: of(&self.streams), pool: of(&self.pools) })
+        Some(GpuAddress { index, card, limit, stream: of(&self.streams), pool: of(&self.pools) })
     }
 }
 
@@ -102,7 +102,8 @@ mod tests {
         assert_eq!((gpus.count(0), gpus.count(3)), (0, 3));
         gpus.split(1, [Some(10), None, Some(30)].into());
         assert_eq!((gpus.count(3), gpus.on_card(1), gpus.on_card(2)), (5, 1..4, 4..5));
-        let at = |index, card, limit| Some(Place { index, card, limit, stream: None, pool: None });
+        let at =
+            |index, card, limit| Some(GpuAddress { index, card, limit, stream: None, pool: None });
         assert_eq!(gpus.place(0, 3), at(0, 0, None));
         assert_eq!(gpus.place(1, 3), at(1, 1, Some(10)));
         assert_eq!(gpus.place(3, 3), at(3, 1, Some(30)));

@@ -1,6 +1,6 @@
 //! A metric whose additions are judged.
 
-use super::dry_run::{Part, Parts};
+use super::dry_run::{DryRunPart, Parts};
 use super::evidence::{Evidence, Id, Others};
 use super::report::{Finding, Subject, Verdict};
 use crate::strategy::metrics::What;
@@ -33,7 +33,7 @@ impl Case<'_> {
     }
 
     /// What a part has added.
-    pub fn what<'b>(&self, part: &'b Part) -> Option<&'b What> {
+    pub fn what<'b>(&self, part: &'b DryRunPart) -> Option<&'b What> {
         let (number, name) = self.id;
         let mut metrics = part.metrics.iter();
         let found = metrics.find(|added| added.of == *number && added.name == *name);

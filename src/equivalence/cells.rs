@@ -1,7 +1,7 @@
 //! What is wrong with a metric that counts examples in cells: a confusion matrix, or a histogram.
 
 use super::case::Case;
-use super::dry_run::Part;
+use super::dry_run::DryRunPart;
 use super::report::{Finding, Verdict};
 use crate::strategy::metrics::What;
 
@@ -50,7 +50,7 @@ pub(super) fn judge(case: &Case<'_>, near: u32) -> Finding {
 }
 
 /// The cells of all examples that were added, in order.
-fn all(case: &Case<'_>, parts: &[Part]) -> Vec<u32> {
+fn all(case: &Case<'_>, parts: &[DryRunPart]) -> Vec<u32> {
     let of_part = |part| match case.what(part) {
         Some(What::Cells { cells, .. }) => cells.as_slice(),
         _ => &[],

@@ -9,7 +9,7 @@ use crate::executor::computing;
 use crate::input;
 use crate::observe::log;
 use crate::optimizer::Gradients;
-use crate::optimizer::inspection::{Before, Written};
+use crate::optimizer::inspection::{Before, WrittenGradient};
 use crate::optimizer::rows::AddedRows;
 use crate::strategy::commit::CommitAction;
 use crate::strategy::metrics::{Added, Additions, What};
@@ -29,7 +29,7 @@ pub(super) struct DryRun<'a> {
 
 /// What one replica left.
 #[derive(Default)]
-pub(super) struct Part {
+pub(super) struct DryRunPart {
     /// How many examples its part had.
     pub examples: usize,
     /// The weight with which it submitted, if it did.
@@ -40,7 +40,7 @@ pub(super) struct Part {
     pub metrics: Vec<Added>,
 }
 
-impl Part {
+impl DryRunPart {
     /// The elements of a variable's gradient, if the replica viewed that.
     pub fn gradient(&self, variable: usize) -> Option<&[f64]> {
         self.gradients.get(variable)?.as_deref()
@@ -54,10 +54,10 @@ impl Part {
 }
 
 /// What all replicas left, in replica order.
-pub(super) type Parts = Vec<Part>;
+pub(super) type Parts = Vec<DryRunPart>;
 
 /// What came of a run.
-pub(super) struct Outcome {
+pub(super) struct DryRunOutcome {
     pub parts: Result<Parts, Failure>,
     /// The variables that the callback wrote through views of them. They have their values again.
     pub written: Vec<WrittenVariable>,
@@ -84,15 +84,15 @@ impl DryRun<'_> {
     /// Runs the callback with the rows from `first` on, of which replica k gets the next
     /// `sizes[k]`, and with gradient buffers full of `prefill`. Whatever comes of it, all is then
     /// as before.
-    pub fn run(&self, first: usize, sizes: &[usize], prefill: f64) -> Outcome {
+    pub fn run(&self, first: usize, sizes: &[usize], prefill: f64) -> DryRunOutcome {
         let devices = self.strategy.replica_devices();
         let arguments = match input::split_rows(self.batch, first, sizes, devices) {
             Ok(arguments) => arguments,
             Err(error) => {
-                return Outcome { parts: Err(Failure::Library(error)), written: Vec::new() };
+                return DryRunOutcome { parts: Err(Failure::Library(error)), written: Vec::new() };
             }
         };
-        let part = |&examples: &usize| Part { examples, ..Part::default() };
+        let part = |&examples: &usize| DryRunPart { examples, ..DryRunPart::default() };
         let parts = sizes.iter().map(part).collect();
         let observer = Arc::new(Observer::new(self.gradients.cloned(), parts));
         let observed = |context: &ReplicaContext| {
@@ -115,7 +115,7 @@ impl DryRun<'_> {
             Err(error) => Err(Failure::Library(error)),
             Ok(_) => Err(Failure::Library(Error::Internal("a dry run was committed".into()))),
         };
-        Outcome { parts, written: std::mem::take(&mut *observer.written.lock()) }
+        DryRunOutcome { parts, written: std::mem::take(&mut *observer.written.lock()) }
     }
 }
 
@@ -227,8 +227,10 @@ impl Observer {
             let written = contributed.written.into_iter().zip(gradients.variables());
             let elements = written.map(|(written, variable)| match written {
                 None => Ok(None),
-                Some(Written::Dense(buffer)) => elements_of(&buffer).map(Some),
-                Some(Written::Rows(rows)) => elements_of_rows(variable, &rows, counts).map(Some),
+                Some(WrittenGradient::Dense(buffer)) => elements_of(&buffer).map(Some),
+                Some(WrittenGradient::Rows(rows)) => {
+                    elements_of_rows(variable, &rows, counts).map(Some)
+                }
             });
             part.gradients = elements.collect::<Result<_>>()?;
         }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::dry_run::{DryRun, Failure, Parts};
-use super::options::Options;
+use super::options::CheckOptions;
 use super::report::{Finding, Subject, Verdict};
-use super::vectors::{Measure, Tolerance};
+use super::vectors::{Tolerance, VectorMeasure};
 use super::watched::WrittenVariable;
 use crate::error::{Result, memory};
 use crate::executor::computing;
@@ -27,7 +27,7 @@ pub(super) struct Evidence<'a> {
     pub gradients: Option<&'a Arc<Gradients>>,
     pub batch: &'a Value,
     pub rows: usize,
-    options: Options,
+    options: CheckOptions,
     sizes: Vec<usize>,
     /// The batch as a distributed dataset splits it.
     pub split: Parts,
@@ -59,7 +59,11 @@ pub(super) struct Others {
 impl<'a> Evidence<'a> {
     /// Makes the runs. Fails if that on the batch as it is usually split fails; the failures of the
     /// others are findings.
-    pub fn collect(dry_run: &DryRun<'a>, rows: usize, options: &Options) -> Result<Evidence<'a>> {
+    pub fn collect(
+        dry_run: &DryRun<'a>,
+        rows: usize,
+        options: &CheckOptions,
+    ) -> Result<Evidence<'a>> {
         let replicas = dry_run.strategy.num_replicas();
         let sizes = input::part_sizes(rows, replicas);
         let mut evidence = Evidence {
@@ -215,10 +219,10 @@ impl<'a> Evidence<'a> {
     }
 
     /// When gradients of `variable`, the `index`-th, are the same.
-    pub fn measure(&self, index: usize, variable: &Variable) -> Measure<'_> {
+    pub fn measure(&self, index: usize, variable: &Variable) -> VectorMeasure<'_> {
         // Gradients may be of fewer bits than their variable.
         let dtype = self.gradients.map_or(variable.dtype(), |gradients| gradients.dtype(index));
-        Measure {
+        VectorMeasure {
             elements: variable.shape().elements(),
             tolerance: self.tolerance(dtype),
             examples: self.magnitudes.get(index).and_then(Option::as_deref),

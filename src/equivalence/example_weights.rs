@@ -4,7 +4,7 @@
 //! additive: the weight of a part is the same whatever the other parts are, an empty part has
 //! none, and the weights of parts add up to that of the whole.
 
-use super::dry_run::{Part, Parts};
+use super::dry_run::{DryRunPart, Parts};
 use super::evidence::{Evidence, Others};
 use super::report::{Finding, Subject, Verdict};
 use crate::optimizer::LossReduction;
@@ -23,7 +23,7 @@ fn same(left: f64, right: f64) -> bool {
 
 /// Whether each replica that has examples submits, so that gradients can be judged.
 pub(super) fn all_submit(evidence: &Evidence<'_>) -> bool {
-    let submits = |part: &Part| part.examples == 0 || part.weight.is_some();
+    let submits = |part: &DryRunPart| part.examples == 0 || part.weight.is_some();
     evidence.runs().all(|parts| parts.iter().all(submits))
 }
 
@@ -86,7 +86,7 @@ fn wrong_weights(evidence: &Evidence<'_>) -> String {
         return format!("all replicas submit with weight 0, so nothing would be updated; {REMEDY}");
     }
     let empty = evidence.runs().find_map(|parts| {
-        let weighted = |part: &Part| part.examples == 0 && part.weight.unwrap_or(0.0) != 0.0;
+        let weighted = |part: &DryRunPart| part.examples == 0 && part.weight.unwrap_or(0.0) != 0.0;
         parts.iter().enumerate().find(|(_, part)| weighted(part))
     });
     let in_words = |parts: &Parts| {

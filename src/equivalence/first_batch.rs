@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 
-use super::{Options, Report, check};
+use super::{CheckOptions, Report, check};
 use crate::collectives;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use crate::values::Value;
 
 /// What is known of the gradients that a step writes.
 #[derive(Clone, Copy)]
-pub enum Written<'a> {
+pub enum GradientsWritten<'a> {
     /// It writes none.
     None,
     /// It writes these.
@@ -28,14 +28,14 @@ pub enum Written<'a> {
 
 /// What a check ends with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Verdict {
+enum FirstBatchVerdict {
     Holds,
     Fails,
     NotChecked,
 }
 
 /// What has been said, by the ids of strategies.
-static SAID: LazyLock<Mutex<HashSet<(u64, Verdict)>>> = LazyLock::new(Mutex::default);
+static SAID: LazyLock<Mutex<HashSet<(u64, FirstBatchVerdict)>>> = LazyLock::new(Mutex::default);
 
 /// Checks `function` on `element`, which is distributed, and logs the verdict, unless an earlier pass had the
 /// same: as information if the equivalence holds, else as a warning. If there was no check, the log says why.
@@ -46,14 +46,16 @@ pub fn check_first(
     strategy: &Strategy,
     function: &FunctionFor<'_>,
     element: &Value,
-    written: Written<'_>,
+    written: GradientsWritten<'_>,
 ) -> Result<()> {
     match compare(strategy, function, element, written) {
-        Ok(report) if report.equivalent => say(strategy, Level::Info, Verdict::Holds, &report.text),
+        Ok(report) if report.equivalent => {
+            say(strategy, Level::Info, FirstBatchVerdict::Holds, &report.text)
+        }
         Ok(report) if strategy.is_strict() => {
             return Err(strict_callbacks::mistake(format_args!("UMBO_CHECK: {}", report.text)));
         }
-        Ok(report) => say(strategy, Level::Warning, Verdict::Fails, &report.text),
+        Ok(report) => say(strategy, Level::Warning, FirstBatchVerdict::Fails, &report.text),
         Err(error) => not_checked(strategy, &error.to_string()),
     }
     Ok(())
@@ -61,10 +63,10 @@ pub fn check_first(
 
 /// Says why no step of the strategy was checked.
 pub fn not_checked(strategy: &Strategy, why: &str) {
-    say(strategy, Level::Warning, Verdict::NotChecked, &format!("not checked: {why}"));
+    say(strategy, Level::Warning, FirstBatchVerdict::NotChecked, &format!("not checked: {why}"));
 }
 
-fn say(strategy: &Strategy, level: Level, verdict: Verdict, text: &str) {
+fn say(strategy: &Strategy, level: Level, verdict: FirstBatchVerdict, text: &str) {
     if SAID.lock().insert((strategy.id(), verdict)) {
         log::log_anyway(level, &format!("UMBO_CHECK: {text}"));
     }
@@ -74,7 +76,7 @@ fn compare(
     strategy: &Strategy,
     function: &FunctionFor<'_>,
     element: &Value,
-    written: Written<'_>,
+    written: GradientsWritten<'_>,
 ) -> Result<Report> {
     if strategy.ranks().is_some() {
         return Err(Error::Unimplemented(
@@ -84,12 +86,12 @@ fn compare(
         ));
     }
     let batch = whole(element, strategy.num_replicas())?;
-    let options = Options::default();
+    let options = CheckOptions::default();
     let check = |gradients| check(strategy, function, &batch, gradients, &options);
     match written {
-        Written::None => check(None),
-        Written::By(gradients) => check(Some(gradients)),
-        Written::PerhapsBy(gradients) => {
+        GradientsWritten::None => check(None),
+        GradientsWritten::By(gradients) => check(Some(gradients)),
+        GradientsWritten::PerhapsBy(gradients) => {
             let report = check(Some(gradients))?;
             // Gradients that the step leaves alone need no keeping.
             if report.submits { Ok(report) } else { check(None) }

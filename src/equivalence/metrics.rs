@@ -2,7 +2,7 @@
 
 use super::case::Case;
 use super::cells;
-use super::dry_run::{Part, Parts};
+use super::dry_run::{DryRunPart, Parts};
 use super::evidence::{Evidence, Id, Others};
 use super::report::{Finding, Verdict};
 use super::vectors::Tolerance;
@@ -56,7 +56,7 @@ impl Case<'_> {
     }
 
     /// The same as a sum and a weight; of a sum there is no weight.
-    fn of(&self, part: Option<&Part>) -> Metric {
+    fn of(&self, part: Option<&DryRunPart>) -> Metric {
         match part.and_then(|part| self.what(part)) {
             Some(What::Mean(metric)) => *metric,
             Some(What::Sum(sum)) => Metric { sum: *sum, weight: 0.0 },
@@ -91,7 +91,7 @@ impl Case<'_> {
 
     fn not_finite(&self) -> Option<String> {
         self.evidence.runs().find_map(|parts| {
-            let is_wrong = |part: &&Part| {
+            let is_wrong = |part: &&DryRunPart| {
                 let Metric { sum, weight } = self.of(Some(part));
                 !(sum.is_finite() && weight.is_finite())
             };
@@ -128,7 +128,7 @@ impl Case<'_> {
             );
             return self.finding(Verdict::WrongWeight, text);
         }
-        let weight = |part: &Part| match self.of_sum {
+        let weight = |part: &DryRunPart| match self.of_sum {
             true => part.examples as f64,
             false => self.of(Some(part)).weight,
         };

@@ -39,8 +39,8 @@ mod written_variables;
 
 use std::sync::Arc;
 
-pub use first_batch::{Written, check_first, not_checked};
-pub use options::Options;
+pub use first_batch::{GradientsWritten, check_first, not_checked};
+pub use options::CheckOptions;
 pub use report::{Finding, Report, Subject, Verdict};
 
 use crate::error::{Error, Result};
@@ -76,7 +76,7 @@ pub fn check(
     function: &(dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync),
     batch: &Value,
     gradients: Option<&Arc<Gradients>>,
-    options: &Options,
+    options: &CheckOptions,
 ) -> Result<Report> {
     if strategy.step_around().is_some() {
         return Err(Error::precondition(

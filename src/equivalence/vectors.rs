@@ -58,12 +58,12 @@ impl Tolerance {
 
 /// A sum of vectors with factors, not carried out.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sum<'a>(Vec<(f64, &'a [f64])>);
+pub(super) struct LinearCombination<'a>(Vec<(f64, &'a [f64])>);
 
-impl<'a> Sum<'a> {
+impl<'a> LinearCombination<'a> {
     /// Of these terms, all equally long.
-    pub fn of(terms: impl IntoIterator<Item = (f64, &'a [f64])>) -> Sum<'a> {
-        Sum(terms.into_iter().collect())
+    pub fn of(terms: impl IntoIterator<Item = (f64, &'a [f64])>) -> LinearCombination<'a> {
+        LinearCombination(terms.into_iter().collect())
     }
 
     /// One element; 0 if there are no terms.
@@ -84,7 +84,7 @@ impl<'a> Sum<'a> {
 
 /// How far two vectors are apart.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Difference {
+pub(super) struct Distance {
     /// Some element differs by more than the tolerance.
     pub exceeds: bool,
     /// The element that differs most, in terms of its tolerance.
@@ -95,7 +95,7 @@ pub(super) struct Difference {
 
 /// How [`difference`] judges.
 #[derive(Clone, Copy)]
-pub(super) struct Measure<'a> {
+pub(super) struct VectorMeasure<'a> {
     pub elements: usize,
     pub tolerance: Tolerance,
     /// The magnitude of single examples in each element, if it was measured.
@@ -130,7 +130,11 @@ impl Extremes {
 }
 
 /// How far `left` and `right` are apart, both of them means over examples.
-pub(super) fn difference(left: &Sum<'_>, right: &Sum<'_>, measure: &Measure<'_>) -> Difference {
+pub(super) fn difference(
+    left: &LinearCombination<'_>,
+    right: &LinearCombination<'_>,
+    measure: &VectorMeasure<'_>,
+) -> Distance {
     let of_terms = |element| left.magnitude(element).max(right.magnitude(element));
     let largest = |range: Range<usize>| range.map(of_terms).fold(0.0, f64::max);
     let largest = computing::map_ranges(measure.elements, largest).into_iter().fold(0.0, f64::max);
@@ -155,7 +159,7 @@ pub(super) fn difference(left: &Sum<'_>, right: &Sum<'_>, measure: &Measure<'_>)
     let of_range = |range: Range<usize>| range.map(at).fold(Extremes::default(), together);
     let found = computing::map_ranges(measure.elements, of_range);
     let found = found.into_iter().fold(Extremes::default(), together);
-    Difference {
+    Distance {
         exceeds: found.exceeds,
         element: found.worst.map_or(0, |(_, element)| element),
         relative: if found.widest > 0.0 { found.widest / found.longest } else { 0.0 },
@@ -185,7 +189,11 @@ pub(super) struct Proportion {
 }
 
 /// The least-squares factor; nothing if `of` is zero.
-pub(super) fn proportion(vector: &Sum<'_>, of: &Sum<'_>, elements: usize) -> Option<Proportion> {
+pub(super) fn proportion(
+    vector: &LinearCombination<'_>,
+    of: &LinearCombination<'_>,
+    elements: usize,
+) -> Option<Proportion> {
     let (mut both, mut own, mut others) = (0.0, 0.0, 0.0);
     for element in 0..elements {
         let (a, b) = (vector.at(element), of.at(element));
@@ -205,18 +213,18 @@ pub(super) fn proportion(vector: &Sum<'_>, of: &Sum<'_>, elements: usize) -> Opt
 mod tests {
     use super::*;
 
-    fn measure(examples: Option<&[f64]>) -> Measure<'_> {
+    fn measure(examples: Option<&[f64]>) -> VectorMeasure<'_> {
         let tolerance = Tolerance { relative: 1e-3, absolute: 0.0, spacing: 0.0 };
-        Measure { elements: 2, tolerance, examples }
+        VectorMeasure { elements: 2, tolerance, examples }
     }
 
     #[test]
     fn differences_are_measured_against_terms() {
         // 1000 − 999.9 and 0.1 with another rounding: the terms are what counts.
-        let apart = Sum::of([(1.0, &[1000.0, 0.0][..]), (-1.0, &[999.9, 0.0][..])]);
-        let together = Sum::of([(1.0, &[0.3, 0.0][..])]);
+        let apart = LinearCombination::of([(1.0, &[1000.0, 0.0][..]), (-1.0, &[999.9, 0.0][..])]);
+        let together = LinearCombination::of([(1.0, &[0.3, 0.0][..])]);
         assert!(!difference(&apart, &together, &measure(None)).exceeds);
-        let alone = Sum::of([(1.0, &[0.1, 0.0][..])]);
+        let alone = LinearCombination::of([(1.0, &[0.1, 0.0][..])]);
         let found = difference(&alone, &together, &measure(None));
         assert!(found.exceeds && found.element == 0);
         assert!((found.relative - 2.0 / 3.0).abs() < 1e-12, "{found:?}");
@@ -228,11 +236,15 @@ mod tests {
     fn roundings_of_16_bits_are_no_difference() {
         for (dtype, epsilon) in [(DType::Float16, 1.0 / 1024.0), (DType::BFloat16, 1.0 / 128.0)] {
             let tolerance = Tolerance::of_sums(dtype, 3);
-            let measure = Measure { elements: 2, tolerance, examples: None };
+            let measure = VectorMeasure { elements: 2, tolerance, examples: None };
             let (one, two) = ([1.0, 1.0], [2.0, 2.0 * (1.0 + epsilon)]);
-            let parts = Sum::of([(1.0, &one[..]), (1.0, &one[..])]);
-            assert!(!difference(&parts, &Sum::of([(1.0, &two[..])]), &measure).exceeds);
-            assert!(difference(&parts, &Sum::of([(1.05, &two[..])]), &measure).exceeds);
+            let parts = LinearCombination::of([(1.0, &one[..]), (1.0, &one[..])]);
+            assert!(
+                !difference(&parts, &LinearCombination::of([(1.0, &two[..])]), &measure).exceeds
+            );
+            assert!(
+                difference(&parts, &LinearCombination::of([(1.05, &two[..])]), &measure).exceeds
+            );
         }
     }
 
@@ -241,25 +253,27 @@ mod tests {
     #[test]
     fn the_smallest_numbers_of_16_bits_are_far_apart() {
         let spacing = 2.0f64.powi(-24);
-        let measure = Measure {
+        let measure = VectorMeasure {
             elements: 2,
             tolerance: Tolerance::of_sums(DType::Float16, 3),
             examples: None,
         };
         let (whole, parts) = ([20.0 * spacing, 0.0], [9.0 * spacing, 0.0]);
         for factor in [1.0, 1e-3] {
-            let two = Sum::of([(factor, &parts[..]), (factor, &parts[..])]);
-            let found = difference(&two, &Sum::of([(factor, &whole[..])]), &measure);
+            let two = LinearCombination::of([(factor, &parts[..]), (factor, &parts[..])]);
+            let found = difference(&two, &LinearCombination::of([(factor, &whole[..])]), &measure);
             assert!(!found.exceeds, "{found:?}");
-            let one = Sum::of([(factor, &parts[..])]);
-            assert!(difference(&one, &Sum::of([(factor, &whole[..])]), &measure).exceeds);
+            let one = LinearCombination::of([(factor, &parts[..])]);
+            assert!(
+                difference(&one, &LinearCombination::of([(factor, &whole[..])]), &measure).exceeds
+            );
         }
     }
 
     #[test]
     fn a_nan_is_a_difference_unless_both_are() {
-        let nan = Sum::of([(1.0, &[0.0, f64::NAN][..])]);
-        let zero = Sum::default();
+        let nan = LinearCombination::of([(1.0, &[0.0, f64::NAN][..])]);
+        let zero = LinearCombination::default();
         assert!(difference(&nan, &zero, &measure(None)).exceeds);
         assert!(!difference(&nan, &nan, &measure(None)).exceeds);
     }
@@ -267,19 +281,24 @@ mod tests {
     #[test]
     fn proportions_tell_multiples_from_others() {
         let (one, other) = ([1.0, 2.0], [2.0, -1.0]);
-        let (a, b) = (Sum::of([(3.0, &one[..])]), Sum::of([(1.0, &one[..])]));
+        let (a, b) =
+            (LinearCombination::of([(3.0, &one[..])]), LinearCombination::of([(1.0, &one[..])]));
         let found = proportion(&a, &b, 2).unwrap();
         assert!((found.factor - 3.0).abs() < 1e-12 && found.residual < 1e-6);
-        let found = proportion(&Sum::of([(1.0, &other[..])]), &b, 2).unwrap();
+        let found = proportion(&LinearCombination::of([(1.0, &other[..])]), &b, 2).unwrap();
         assert!(found.factor.abs() < 1e-12 && found.residual > 0.99);
-        assert!(proportion(&a, &Sum::default(), 2).is_none());
+        assert!(proportion(&a, &LinearCombination::default(), 2).is_none());
     }
 
     /// As [`difference`] says it, in one loop over all elements.
-    fn in_one_loop(left: &Sum<'_>, right: &Sum<'_>, measure: &Measure<'_>) -> Difference {
+    fn in_one_loop(
+        left: &LinearCombination<'_>,
+        right: &LinearCombination<'_>,
+        measure: &VectorMeasure<'_>,
+    ) -> Distance {
         let of_terms = |element| left.magnitude(element).max(right.magnitude(element));
         let largest = (0..measure.elements).map(of_terms).fold(0.0, f64::max);
-        let mut found = Difference::default();
+        let mut found = Distance::default();
         let (mut worst, mut widest, mut longest) = (0.0, 0.0f64, 0.0f64);
         for element in 0..measure.elements {
             let (a, b) = (left.at(element), right.at(element));
@@ -309,7 +328,7 @@ mod tests {
         };
         let (one, other) = (wave(0.37), wave(0.11));
         let tolerance = Tolerance { relative: 1e-3, absolute: 0.0, spacing: 0.0 };
-        let measure = Measure { elements, tolerance, examples: None };
+        let measure = VectorMeasure { elements, tolerance, examples: None };
         let peaks: [&[(usize, f64)]; 6] = [
             &[],
             &[(7, 9.0), (140_000, 9.0)],
@@ -324,7 +343,8 @@ mod tests {
                 one[element] = peak;
             }
             let terms = [(0.3, &one[..]), (0.7, &other[..])];
-            let (left, right) = (Sum::of(terms), Sum::of([(1.0, &other[..])]));
+            let (left, right) =
+                (LinearCombination::of(terms), LinearCombination::of([(1.0, &other[..])]));
             for (left, right) in [(&left, &right), (&right, &left), (&left, &left)] {
                 let found = difference(left, right, &measure);
                 let expected = in_one_loop(left, right, &measure);

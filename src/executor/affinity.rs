@@ -116,24 +116,24 @@ pub fn process_processors() -> &'static CpuSet {
 
 /// Which of the processes that share this machine this one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ProcessorPart {
     /// Its number among them, below `count`.
     pub index: usize,
     /// How many they are, 1 or more.
     pub count: usize,
 }
 
-impl Part {
+impl ProcessorPart {
     /// The only one.
-    pub const WHOLE: Part = Part { index: 0, count: 1 };
+    pub const WHOLE: ProcessorPart = ProcessorPart { index: 0, count: 1 };
 
     /// The processors of this process: where it may use all of the machine's, its [`share`] of them;
-    /// else whoever started it has divided them already, and they are all that it may use.
+    /// if not, the launcher has divided them already, and they are all that it may use.
     pub fn processors(self) -> CpuSet {
         self.of(process_processors(), online())
     }
 
-    /// As [`Part::processors`], for a process that may use `allowed` on a machine with so many processors.
+    /// As [`ProcessorPart::processors`], for a process that may use `allowed` on a machine with so many processors.
     fn of(self, allowed: &CpuSet, machine: usize) -> CpuSet {
         match allowed.count() >= machine {
             true => share(allowed, self.index, self.count),
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn processes_divide_a_machine_that_nobody_has_divided() {
         let part = |index, count, allowed: &[usize], machine| {
-            Part { index, count }.of(&set(allowed), machine).to_string()
+            ProcessorPart { index, count }.of(&set(allowed), machine).to_string()
         };
         assert_eq!(part(0, 2, &[0, 1, 2, 3], 4), "0-1");
         assert_eq!(part(1, 2, &[0, 1, 2, 3], 4), "2-3");

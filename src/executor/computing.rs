@@ -36,7 +36,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::affinity;
 use super::floating_point::in_default_mode;
-use super::thread::{self, Handle, Options, Purpose};
+use super::thread::{self, Handle, Purpose, ThreadOptions};
 use crate::error::{Error, Result, memory};
 use crate::observe::log::{self, Level};
 use parking_lot::{Mutex, MutexGuard};
@@ -53,8 +53,8 @@ const MOST_THREADS: usize = 256;
 /// How long no pool is made after the system has refused one.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The pool. Never waited for: whoever finds it taken does its work alone.
-static STATE: Mutex<State> = Mutex::new(State { threads: None, refused: None });
+/// The pool. Nobody waits for it: a caller that finds it taken does its work alone.
+static STATE: Mutex<ComputingState> = Mutex::new(ComputingState { threads: None, refused: None });
 
 thread_local! {
     /// Whether this thread is one of the pool's.
@@ -62,14 +62,14 @@ thread_local! {
 }
 
 #[derive(Default)]
-struct State {
-    /// Whoever computes holds a clone, which is made under the lock.
-    threads: Option<Arc<Threads>>,
+struct ComputingState {
+    /// A computing thread holds a clone, which is made under the lock.
+    threads: Option<Arc<ComputingThreads>>,
     /// When the system last refused a pool.
     refused: Option<Instant>,
 }
 
-struct Threads {
+struct ComputingThreads {
     pool: ThreadPool,
     handles: Vec<Handle>,
 }
@@ -161,7 +161,7 @@ fn in_pool<R: Send>(items: usize, body: impl FnOnce(bool) -> R + Send) -> R {
 }
 
 /// The threads, made if there are none; none if there can be none now.
-fn threads() -> Option<Arc<Threads>> {
+fn threads() -> Option<Arc<ComputingThreads>> {
     let count = affinity::process_processors().count().min(MOST_THREADS);
     if count < 2 {
         return None;
@@ -173,7 +173,7 @@ fn threads() -> Option<Arc<Threads>> {
     if state.refused.is_some_and(|when| when.elapsed() < PAUSE) {
         return None;
     }
-    match Threads::start(count) {
+    match ComputingThreads::start(count) {
         Ok(threads) => {
             state.refused = None;
             Some(Arc::clone(state.threads.insert(Arc::new(threads))))
@@ -189,13 +189,13 @@ fn threads() -> Option<Arc<Threads>> {
     }
 }
 
-impl Threads {
-    fn start(count: usize) -> Result<Threads> {
+impl ComputingThreads {
+    fn start(count: usize) -> Result<ComputingThreads> {
         let mut handles = Vec::with_capacity(count);
         let mut refusal = None;
         let spawn = |builder: rayon::ThreadBuilder| {
             let options =
-                Options::new(format!("umbo-compute-{}", builder.index()), Purpose::Compute);
+                ThreadOptions::new(format!("umbo-compute-{}", builder.index()), Purpose::Compute);
             let body = move || {
                 OURS.set(true);
                 // A thread begins with its starter's mode.
@@ -215,7 +215,7 @@ impl Threads {
                 // Each thread has looked for work once, so that what crossbeam makes for the process
                 // when it first looks is made.
                 pool.broadcast(|_| ());
-                Ok(Threads { pool, handles })
+                Ok(ComputingThreads { pool, handles })
             }
             Err(error) => {
                 // rayon has told those that were started to end.
@@ -240,7 +240,7 @@ fn join(handles: Vec<Handle>) {
 }
 
 /// The right to end the threads. While it lives nobody computes in them.
-pub(super) struct Idle(MutexGuard<'static, State>);
+pub(super) struct Idle(MutexGuard<'static, ComputingState>);
 
 /// The right to end the threads; nothing while somebody computes in them or starts them.
 pub(super) fn idle() -> Option<Idle> {

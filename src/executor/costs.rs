@@ -7,7 +7,7 @@
 //! from the bytes that the operation moves and the speed at which operations of that size have moved
 //! theirs; and what waking has cost. Both are measured while work is done, since they differ between
 //! machines by a factor of ten (a processor of a virtual machine that sleeps is woken by its host), and
-//! start from guesses. Whoever decides wrongly loses time, never correctness: no result depends on the
+//! start from guesses. A wrong decision costs time, never correctness: no result depends on the
 //! number of threads.
 //!
 //! What was measured moves an estimate by a part of the difference, so that one preempted thread does

@@ -24,7 +24,7 @@ struct Piece {
 }
 
 /// One worker's stretch.
-pub struct Share<'a> {
+pub struct WorkerRange<'a> {
     pieces: &'a [Piece],
     number: usize,
     bytes: Range<usize>,
@@ -32,9 +32,9 @@ pub struct Share<'a> {
 
 /// Elements of one piece that belong to one worker alone.
 #[derive(Clone, Debug)]
-pub struct Part(Range<usize>);
+pub struct PiecePart(Range<usize>);
 
-impl Part {
+impl PiecePart {
     /// The elements.
     pub fn range(&self) -> Range<usize> {
         self.0.clone()
@@ -75,16 +75,16 @@ impl Pieces {
     ///
     /// Allocates nothing; panics as [`workers::for_each_range`] does. (`&mut` keeps two threads
     /// from cutting the same pieces at the same time.)
-    pub fn for_each_share(&mut self, most: usize, body: &(dyn Fn(Share<'_>) + Sync)) {
+    pub fn for_each_share(&mut self, most: usize, body: &(dyn Fn(WorkerRange<'_>) + Sync)) {
         let (pieces, bytes) = (&*self.pieces, self.bytes());
         workers::for_each_share(most, bytes, &|number, of| {
             let cut = |share: usize| (bytes as u128 * share as u128 / of as u128) as usize;
-            body(Share { pieces, number, bytes: cut(number)..cut(number + 1) });
+            body(WorkerRange { pieces, number, bytes: cut(number)..cut(number + 1) });
         });
     }
 }
 
-impl<'a> Share<'a> {
+impl<'a> WorkerRange<'a> {
     /// Which share this is, from 0 on: no other that is worked on has the same number.
     pub fn number(&self) -> usize {
         self.number
@@ -92,8 +92,8 @@ impl<'a> Share<'a> {
 
     /// The parts of pieces that make up the share: the piece's number, and its elements. Pieces
     /// without elements have no part.
-    pub fn parts(self) -> impl Iterator<Item = (usize, Part)> + use<'a> {
-        let Share { pieces, bytes, .. } = self;
+    pub fn parts(self) -> impl Iterator<Item = (usize, PiecePart)> + use<'a> {
+        let WorkerRange { pieces, bytes, .. } = self;
         let first = pieces.partition_point(|piece| piece.end <= bytes.start);
         let mut start = first.checked_sub(1).map_or(0, |before| pieces[before].end);
         let of_share = pieces.iter().enumerate().skip(first).map_while(move |(index, piece)| {
@@ -107,7 +107,7 @@ impl<'a> Share<'a> {
 
 impl Piece {
     /// The elements of this piece, which lies at the bytes `whole`, that a share has.
-    fn part(&self, whole: &Range<usize>, share: &Range<usize>) -> Part {
+    fn part(&self, whole: &Range<usize>, share: &Range<usize>) -> PiecePart {
         let boundary = |byte: usize| {
             if byte >= whole.end || self.elements == 0 {
                 return self.elements;
@@ -116,7 +116,7 @@ impl Piece {
             let element = (bytes * self.elements as u128 / whole.len() as u128) as usize;
             element - element % self.block
         };
-        Part(boundary(share.start)..boundary(share.end))
+        PiecePart(boundary(share.start)..boundary(share.end))
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::thread::{self, Handle, Options, Purpose};
+use super::thread::{self, Handle, Purpose, ThreadOptions};
 use crate::error::{Error, Result};
 use crate::observe;
 
@@ -37,7 +37,7 @@ struct Shared<T, R> {
 }
 
 struct Calls<T, R> {
-    items: Vec<Item<T, R>>,
+    items: Vec<QueuedTask<T, R>>,
     /// The first item that no thread has taken.
     next: usize,
     /// How many items have an outcome.
@@ -47,7 +47,7 @@ struct Calls<T, R> {
     stop: bool,
 }
 
-enum Item<T, R> {
+enum QueuedTask<T, R> {
     Waiting(T),
     Taken,
     Done(Outcome<R>),
@@ -75,7 +75,7 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
     pub(crate) fn grow(&mut self, count: usize) -> Result<()> {
         while self.threads.len() < count {
             let shared = Arc::clone(&self.shared);
-            let options = Options::new(self.name, Purpose::Pool);
+            let options = ThreadOptions::new(self.name, Purpose::Pool);
             match thread::spawn(&options, move || shared.serve()) {
                 Ok(thread) => self.threads.push(thread),
                 Err(_) if !self.threads.is_empty() => break,
@@ -104,7 +104,7 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
             .items
             .try_reserve(items.len())
             .map_err(|_| Error::ResourceExhausted("memory for parallel calls".into()))?;
-        calls.items.extend(items.drain(..).map(Item::Waiting));
+        calls.items.extend(items.drain(..).map(QueuedTask::Waiting));
         (calls.next, calls.done) = (0, 0);
         self.shared.wake_one(&calls);
         while calls.done < calls.items.len() {
@@ -115,7 +115,7 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
         calls.next = 0;
         drop(calls);
         for item in outcomes.drain(..) {
-            if let Item::Done(outcome) = item {
+            if let QueuedTask::Done(outcome) = item {
                 take(outcome);
             }
         }
@@ -158,10 +158,10 @@ impl<T, R> Shared<T, R> {
                 calls.asleep -= 1;
                 continue;
             };
-            let item = std::mem::replace(item, Item::Taken);
+            let item = std::mem::replace(item, QueuedTask::Taken);
             calls.next += 1;
             self.wake_one(&calls);
-            let Item::Waiting(item) = item else { continue };
+            let QueuedTask::Waiting(item) = item else { continue };
             drop(calls);
             // Unwind safety: whatever the panic interrupted belongs to the caller, who hears of it.
             let outcome = {
@@ -170,7 +170,7 @@ impl<T, R> Shared<T, R> {
             };
             calls = self.calls.lock();
             if let Some(item) = calls.items.get_mut(at) {
-                *item = Item::Done(outcome);
+                *item = QueuedTask::Done(outcome);
             }
             calls.done += 1;
             if calls.done == calls.items.len() {

@@ -1,6 +1,6 @@
 //! How every thread of the library is started: by the standard library, and
 //!
-//! - with a stack of the size that [`Options`] says;
+//! - with a stack of the size that [`ThreadOptions`] says;
 //! - with all signals blocked but those that the thread causes itself, and the profiling one: the
 //!   program's handlers run on the program's threads;
 //! - without a binding to processors that the library has made for its starter.
@@ -73,7 +73,7 @@ impl Drop for Alive {
 
 /// How a thread is started.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ThreadOptions {
     /// What debuggers and the system call it: the first 15 bytes count.
     pub name: Cow<'static, str>,
     /// What it is for.
@@ -85,10 +85,10 @@ pub struct Options {
     pub inherit_processors: bool,
 }
 
-impl Options {
+impl ThreadOptions {
     /// A thread with the stack of the process that may run on all of its processors.
-    pub fn new(name: impl Into<Cow<'static, str>>, purpose: Purpose) -> Options {
-        Options {
+    pub fn new(name: impl Into<Cow<'static, str>>, purpose: Purpose) -> ThreadOptions {
+        ThreadOptions {
             name: name.into(),
             purpose,
             stack_bytes: process_stack_bytes(),
@@ -189,7 +189,7 @@ impl Handle {
 ///
 /// RESOURCE_EXHAUSTED, with what the system says, if there can be no thread now; a later call may
 /// succeed. FAILED_PRECONDITION as for [`init_thread`].
-pub fn spawn(options: &Options, body: impl FnOnce() + Send + 'static) -> Result<Handle> {
+pub fn spawn(options: &ThreadOptions, body: impl FnOnce() + Send + 'static) -> Result<Handle> {
     init_thread()?;
     fork::note_use();
     let everywhere = !options.inherit_processors || BOUND.get();
@@ -267,7 +267,7 @@ mod tests {
     use std::sync::mpsc;
 
     fn started<R: Send + 'static>(
-        options: &Options,
+        options: &ThreadOptions,
         body: impl FnOnce() -> R + Send + 'static,
     ) -> R {
         let (sender, receiver) = mpsc::channel();
@@ -277,8 +277,8 @@ mod tests {
         result
     }
 
-    fn options() -> Options {
-        Options::new("umbo-a-name-that-is-too-long", Purpose::Pool)
+    fn options() -> ThreadOptions {
+        ThreadOptions::new("umbo-a-name-that-is-too-long", Purpose::Pool)
     }
 
     #[test]
@@ -288,7 +288,7 @@ mod tests {
             let below = if quarters > 1 { fill(quarters - 1) } else { 0 };
             below + usize::from(std::hint::black_box(&locals)[quarters])
         }
-        assert_eq!(started(&Options { stack_bytes: 11 << 20, ..options() }, || fill(40)), 40);
+        assert_eq!(started(&ThreadOptions { stack_bytes: 11 << 20, ..options() }, || fill(40)), 40);
         assert_eq!(started(&options(), current_name), "umbo-a-name-tha");
         assert!((LEAST_STACK_BYTES..=MOST_STACK_BYTES).contains(&process_stack_bytes()));
     }
@@ -339,7 +339,7 @@ mod tests {
         let first: CpuSet = affinity::process_processors().processors().take(1).collect();
         let inner = started(&options(), move || {
             bind(&first).unwrap();
-            let inherit = Options { inherit_processors: true, ..options() };
+            let inherit = ThreadOptions { inherit_processors: true, ..options() };
             started(&inherit, || affinity::current_thread_processors().unwrap())
         });
         assert_eq!(inner, *affinity::process_processors());
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn impossible_stacks_are_refused_and_later_threads_start() {
-        let error = spawn(&Options { stack_bytes: 1 << 60, ..options() }, || ()).unwrap_err();
+        let error = spawn(&ThreadOptions { stack_bytes: 1 << 60, ..options() }, || ()).unwrap_err();
         assert_eq!(error.status(), crate::error::Status::ResourceExhausted, "{error}");
         started(&options(), || ());
     }

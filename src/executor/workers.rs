@@ -5,7 +5,7 @@
 //! memory stays with the thread that touched it first. Which thread computes what must never show
 //! in a result: bodies work element by element, or on tiles that depend on the size alone.
 //!
-//! One operation uses the threads at a time. Whoever finds the set busy (a second strategy, or a
+//! One operation uses the threads at a time. A caller that finds the set busy (a second strategy, or a
 //! body that enters it again) does its work alone on its own thread, so entering never waits for
 //! somebody else's work and cannot deadlock. Dispatch writes one pointer per worker; an idle
 //! worker spins for a few tens of microseconds and then parks. How many take part follows the work,
@@ -25,7 +25,7 @@ pub use super::costs::Costs;
 use super::costs::{Estimates, INLINE_BYTES};
 use super::floating_point::in_default_mode;
 use super::handover::{Countdown, Inbox};
-use super::thread::{self, Handle, Options, Purpose};
+use super::thread::{self, Handle, Purpose, ThreadOptions};
 use super::wait::{Signal, Spin};
 use crate::error::{Error, Result};
 use crate::observe;
@@ -57,20 +57,20 @@ static ESTIMATES: Estimates = Estimates::new();
 static ENTRIES: AtomicU64 = AtomicU64::new(0);
 
 /// The set. Held by the thread whose operation uses the threads.
-static SET: Mutex<Threads> = Mutex::new(Threads { workers: Vec::new(), refused: None });
+static SET: Mutex<WorkerThreads> = Mutex::new(WorkerThreads { workers: Vec::new(), refused: None });
 
 /// Where the thread that has entered the set waits for the workers. A worker may look here when its job is gone.
 static CALLER: Signal = Signal::new();
 
 /// The threads beside the calling one.
-struct Threads {
+struct WorkerThreads {
     workers: Vec<Worker>,
     /// When the system last refused another thread.
     refused: Option<Instant>,
 }
 
 struct Worker {
-    slot: Arc<Slot>,
+    slot: Arc<WorkerSlot>,
     handle: Handle,
 }
 
@@ -78,18 +78,18 @@ struct Worker {
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What a slot holds when its worker is to end.
-const END: *mut Job = ptr::without_provenance_mut(align_of::<Job>());
+const END: *mut WorkerJob = ptr::without_provenance_mut(align_of::<WorkerJob>());
 
 /// Where a worker finds its next job.
-struct Slot {
+struct WorkerSlot {
     /// Which share of a job is this worker's. The calling thread's is 0.
     share: usize,
-    inbox: Inbox<Job>,
+    inbox: Inbox<WorkerJob>,
 }
 
 /// One operation. It lies on the stack of the thread that entered the set, which stays until
 /// all workers are counted out.
-struct Job {
+struct WorkerJob {
     body: *const Body<'static>,
     blocks: Blocks,
     given: Instant,
@@ -186,7 +186,7 @@ pub fn for_each_task(tasks: usize, bytes_per_task: usize, body: &Body<'_>) {
 /// calls `body` once for each of them with its number and how many there are. Panics as
 /// [`for_each_range`] does.
 pub fn for_each_share(most: usize, bytes: usize, body: &(dyn Fn(usize, usize) + Sync)) {
-    match Entered::new(bytes, most) {
+    match EnteredWorkers::new(bytes, most) {
         Some(entered) => {
             let shares = entered.shares();
             entered.dispatch(shares, 1, bytes, &|range| {
@@ -204,7 +204,7 @@ fn enter(items: usize, block: usize, bytes_per_item: usize, body: &Body<'_>) {
         return;
     }
     let bytes = items.saturating_mul(bytes_per_item);
-    match Entered::new(bytes, items.div_ceil(block)) {
+    match EnteredWorkers::new(bytes, items.div_ceil(block)) {
         Some(entered) => entered.dispatch(items, block, bytes, body),
         None => alone(bytes, || body(0..items)),
     }
@@ -221,15 +221,15 @@ fn alone(bytes: usize, work: impl FnOnce()) {
 }
 
 /// The set, entered by the calling thread for one operation.
-struct Entered {
-    threads: MutexGuard<'static, Threads>,
+struct EnteredWorkers {
+    threads: MutexGuard<'static, WorkerThreads>,
     helpers: usize,
 }
 
-impl Entered {
+impl EnteredWorkers {
     /// Enters the set for work that moves `bytes` bytes and can be cut into `most` shares. `None` if it
     /// is to be done by the calling thread alone.
-    fn new(bytes: usize, most: usize) -> Option<Entered> {
+    fn new(bytes: usize, most: usize) -> Option<EnteredWorkers> {
         let most = Estimates::of_spinning(bytes, count().min(most));
         if most == 1 {
             return None;
@@ -241,7 +241,7 @@ impl Entered {
             true => helpers + 1,
             false => ESTIMATES.of_parked(bytes, helpers + 1),
         };
-        (shares > 1).then_some(Entered { threads, helpers: shares - 1 })
+        (shares > 1).then_some(EnteredWorkers { threads, helpers: shares - 1 })
     }
 
     /// How many threads take part, the calling one included.
@@ -270,7 +270,7 @@ pub(super) fn end() -> bool {
     true
 }
 
-impl Threads {
+impl WorkerThreads {
     /// Whether the first so many wait for work without having parked.
     fn are_awake(&self, helpers: usize) -> bool {
         self.workers.iter().take(helpers).all(|worker| !worker.slot.inbox.is_parked())
@@ -283,9 +283,9 @@ impl Threads {
                 break;
             }
             let share = self.workers.len() + 1;
-            let slot = Arc::new(Slot { share, inbox: Inbox::new() });
+            let slot = Arc::new(WorkerSlot { share, inbox: Inbox::new() });
             let of_thread = Arc::clone(&slot);
-            let options = Options::new(format!("umbo-worker-{share}"), Purpose::Worker);
+            let options = ThreadOptions::new(format!("umbo-worker-{share}"), Purpose::Worker);
             match thread::spawn(&options, move || of_thread.serve()) {
                 Ok(handle) => self.workers.push(Worker { slot, handle }),
                 Err(error) => {
@@ -303,7 +303,7 @@ fn dispatch(workers: &[Worker], items: usize, block: usize, bytes: usize, body: 
     // SAFETY: only the lifetime changes. The pointer is used by workers that count themselves out
     // of the countdown afterwards, and this function returns only when all of them have.
     let forever = unsafe { std::mem::transmute::<*const Body<'_>, *const Body<'static>>(body) };
-    let job = Job {
+    let job = WorkerJob {
         body: forever,
         blocks: Blocks { items, block, shares: workers.len() + 1 },
         given: Instant::now(),
@@ -333,12 +333,12 @@ fn dispatch(workers: &[Worker], items: usize, block: usize, bytes: usize, body: 
     }
 }
 
-impl Job {
+impl WorkerJob {
     /// Does one share and counts the worker out. The job may be gone when this returns.
     ///
     /// # Safety
     /// `job` is alive, and the calling worker is one of those that its countdown counts.
-    unsafe fn work(job: *const Job, share: usize) {
+    unsafe fn work(job: *const WorkerJob, share: usize) {
         // SAFETY: the job is alive until this worker is counted out below.
         let job = unsafe { &*job };
         let begun = u64::try_from(job.given.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -358,7 +358,7 @@ impl Job {
     }
 }
 
-impl Slot {
+impl WorkerSlot {
     /// The life of a worker.
     fn serve(&self) {
         loop {
@@ -367,7 +367,7 @@ impl Slot {
                 return;
             }
             // SAFETY: a job in the slot is alive, and counts this worker until it has done it.
-            unsafe { Job::work(job, self.share) };
+            unsafe { WorkerJob::work(job, self.share) };
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Applying gradients, and what an apply did.
 
 use super::prelude::*;
-use crate::optimizer::{ApplyOptions, ApplyReport, Outcome, apply_with};
+use crate::optimizer::{Applied, ApplyOptions, ApplyReport, apply_with};
 
 /// Options of one apply.
 #[c_struct]
@@ -76,8 +76,8 @@ pub fn umbo_optimizer_apply(
     };
     let (optimizer, gradients) = (get(optimizer, "optimizer")?, get(gradients, "gradients")?);
     report.write(match apply_with(&optimizer, &gradients, options)? {
-        Outcome::Done(done) => report_of(&done),
-        Outcome::Deferred => umbo_apply_report { deferred: 1, ..Default::default() },
+        Applied::Done(done) => report_of(&done),
+        Applied::Deferred => umbo_apply_report { deferred: 1, ..Default::default() },
     });
 }
 

@@ -3,7 +3,7 @@
 use super::prelude::*;
 use crate::collectives::ReduceOp;
 use crate::device::registry;
-use crate::strategy::collective::{Output, Reduction};
+use crate::strategy::collective::{ReductionOptions, ReductionOutput};
 
 /// How values are reduced.
 pub type umbo_reduce_op = i32;
@@ -38,7 +38,7 @@ pub struct umbo_reduce_options {
 pub(crate) unsafe fn reduction(
     pointer: *const umbo_reduce_options,
     argument: &'static str,
-) -> Result<Reduction> {
+) -> Result<ReductionOptions> {
     // SAFETY: the caller's promise is the same.
     let given = unsafe { options::read(pointer, argument) }?;
     // SAFETY: the caller promises an array, or NULL.
@@ -48,14 +48,14 @@ pub(crate) unsafe fn reduction(
     // SAFETY: the caller promises NULL or a text.
     let destination = unsafe { optional_text(given.destination, "options.destination") }?;
     let output = get_optional(given.output, "options.output")?;
-    Ok(Reduction {
+    Ok(ReductionOptions {
         axes: axes.map(|axes| axes.iter().copied().map(i64::from).collect()),
         destination: destination
             .map(|name| registry::resolve(name, "options.destination"))
             .transpose()?,
         // SAFETY: the caller gives a tensor that nothing but the call touches as long as that
         // lasts.
-        output: output.map(|tensor| unsafe { Output::new(tensor) }),
+        output: output.map(|tensor| unsafe { ReductionOutput::new(tensor) }),
         over_replicas_only: false,
     })
 }

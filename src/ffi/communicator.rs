@@ -20,7 +20,7 @@ pub fn umbo_communicator_create(
     destroy: umbo_destroy_fn,
     communicator: *mut *mut umbo_communicator,
 ) {
-    let engine = Functions::new(functions, user_data)?;
+    let engine = ProgramEngine::new(functions, user_data)?;
     let checked =
         CheckedCommunicator::new(Box::new(engine)).map_err(|error| error.within("functions"))?;
     communicator.write(make(Arc::new(checked) as Arc<dyn Communicator>)?);

@@ -1,7 +1,7 @@
 //! The functions that a program gives a communicator, and the communicator that calls them.
 
 use super::prelude::*;
-use crate::cluster::communicator::{Communicator, GpuCommunicator, Place, Vote};
+use crate::cluster::communicator::{Communicator, GpuCommunicator, RankPlace, Vote};
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::memory;
 
@@ -102,22 +102,22 @@ fn this_thread() -> i32 {
 }
 
 /// An engine of the program's.
-pub(super) struct Functions {
+pub(super) struct ProgramEngine {
     functions: umbo_communicator_functions,
     user_data: UserData,
     /// The thread that the functions may be called on, if it is one alone.
     thread: Option<i32>,
     /// For votes and broadcasts that are gathered.
-    place: Place,
+    place: RankPlace,
 }
 
-impl Functions {
+impl ProgramEngine {
     /// Checks the functions, and where they say that this process stands. Where the flags do not allow
     /// any thread they are for the one that calls this.
     pub(super) fn new(
         functions: umbo_communicator_functions,
         user_data: UserData,
-    ) -> Result<Functions> {
+    ) -> Result<ProgramEngine> {
         present(functions.all_to_all, "functions.all_to_all")?;
         present(functions.all_gather, "functions.all_gather")?;
         let known = UMBO_COMMUNICATOR_ANY_THREAD | UMBO_COMMUNICATOR_DEVICE_POINTERS;
@@ -129,7 +129,7 @@ impl Functions {
             );
             return Err(Error::invalid("functions.flags", problem));
         }
-        let place = Place {
+        let place = RankPlace {
             rank: natural(functions.rank, "functions.rank")?,
             size: natural(functions.rank_count, "functions.rank_count")?,
             node_rank: natural(functions.node_rank, "functions.node_rank")?,
@@ -137,7 +137,7 @@ impl Functions {
         };
         let any_thread = functions.flags & UMBO_COMMUNICATOR_ANY_THREAD != 0;
         let thread = (!any_thread).then(this_thread);
-        Ok(Functions { functions, user_data, thread, place })
+        Ok(ProgramEngine { functions, user_data, thread, place })
     }
 
     /// The numbers of all ranks.
@@ -160,8 +160,8 @@ fn address_mut(bytes: &mut [u8]) -> *mut c_void {
     if bytes.is_empty() { std::ptr::null_mut() } else { bytes.as_mut_ptr().cast() }
 }
 
-impl Communicator for Functions {
-    fn place(&self) -> Place {
+impl Communicator for ProgramEngine {
+    fn place(&self) -> RankPlace {
         self.place
     }
 
@@ -265,7 +265,7 @@ fn on_gpu(memory: &DeviceMemory, counts: &[usize]) -> *mut c_void {
 }
 
 /// The functions are the same; they get addresses of GPU memory that nothing is queued on.
-impl GpuCommunicator for Functions {
+impl GpuCommunicator for ProgramEngine {
     fn all_to_all_on_gpus(
         &self,
         send: &DeviceMemory,

@@ -32,11 +32,11 @@ pub struct umbo_mpi_options {
 
 /// # Safety
 /// `options` is as the header says.
-unsafe fn options_from(given: &umbo_mpi_options) -> Result<mpi::Options> {
+unsafe fn options_from(given: &umbo_mpi_options) -> Result<mpi::MpiOptions> {
     let timeout = duration(given.timeout_seconds, "options.timeout_seconds", false)?;
     // SAFETY: as above.
     let library = unsafe { optional_text(given.library, "options.library") }?.map(str::to_owned);
-    Ok(mpi::Options { timeout, library, max_message_bytes: given.max_message_bytes })
+    Ok(mpi::MpiOptions { timeout, library, max_message_bytes: given.max_message_bytes })
 }
 
 /// Joins all processes that were started together, or the ranks of a communicator of MPI.

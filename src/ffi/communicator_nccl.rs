@@ -45,7 +45,7 @@ pub fn umbo_communicator_create_nccl(
 ) {
     // SAFETY: the caller keeps the header's promise on pointers.
     let library = unsafe { optional_text(options.library, "options.library") }?;
-    let options = nccl::Options {
+    let options = nccl::NcclOptions {
         timeout: duration(options.timeout_seconds, "options.timeout_seconds", false)?,
         library: library.map(str::to_owned),
     };

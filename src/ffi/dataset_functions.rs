@@ -197,7 +197,7 @@ pub fn umbo_dataset_map(
     let element_spec = optional_spec(options.element_spec)?;
     let parallel_calls = parallel_calls(options.parallel_call_count)?;
     let call = move |element: &Value| {
-        let mut lent = Lent::new()?;
+        let mut lent = LentHandle::new()?;
         let element = lent.lend(element.clone())?;
         // SAFETY: the caller gives a function of this type and its user data.
         let result =

@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use super::prelude::*;
 use crate::tensor::dlpack::{
-    self, Form, Legacy as DLManagedTensor, Versioned as DLManagedTensorVersioned,
+    self, Legacy as DLManagedTensor, ManagedForm, Versioned as DLManagedTensorVersioned,
 };
 
 /// Shares a tensor with another library, as DLPack 1 describes it, without a copy.
@@ -74,7 +74,7 @@ pub fn umbo_tensor_from_dlpack_legacy(
 
 /// # Safety
 /// `managed` is NULL or what a producer gave, `tensor` is NULL or a place for the output.
-unsafe fn import<F: Form>(managed: *mut F, tensor: Out<*mut umbo_tensor>) -> Result<()> {
+unsafe fn import<F: ManagedForm>(managed: *mut F, tensor: Out<*mut umbo_tensor>) -> Result<()> {
     check(managed.cast_const(), "managed", "a managed tensor is expected")?;
     let managed = NonNull::new(managed).ok_or_else(|| Error::Internal("NULL".into()))?;
     let handle = reserve()?;

@@ -2,7 +2,7 @@
 
 use super::checked_step::CheckedStep;
 use super::prelude::*;
-use crate::equivalence::{self, Options, Subject, Verdict};
+use crate::equivalence::{self, CheckOptions, Subject, Verdict};
 
 /// What a finding is about.
 pub type umbo_equivalence_subject = i32;
@@ -184,7 +184,7 @@ pub fn umbo_strategy_check_equivalence(
     options: *const umbo_equivalence_options,
     equivalence: *mut *mut umbo_equivalence,
 ) {
-    let options = Options {
+    let options = CheckOptions {
         relative_tolerance: unless(options.relative_tolerance, UMBO_AUTO),
         absolute_tolerance: options.absolute_tolerance,
     };

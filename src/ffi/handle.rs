@@ -234,19 +234,19 @@ pub(crate) fn make<H: Opaque>(object: H::Object) -> Result<*mut H> {
 
 /// A handle that is not yet one: its place in the table is taken, so that making it cannot fail. For
 /// results of calls that change something. Dropping it gives the place back.
-pub(crate) struct Reserved<H: Opaque> {
+pub(crate) struct ReservedHandle<H: Opaque> {
     index: u32,
     slot: &'static HandleSlot,
     kind: PhantomData<fn() -> H>,
 }
 
 /// Takes a place for a handle.
-pub(crate) fn reserve<H: Opaque>() -> Result<Reserved<H>> {
+pub(crate) fn reserve<H: Opaque>() -> Result<ReservedHandle<H>> {
     let (index, slot) = TABLE.take()?;
-    Ok(Reserved { index, slot, kind: PhantomData })
+    Ok(ReservedHandle { index, slot, kind: PhantomData })
 }
 
-impl<H: Opaque> Reserved<H> {
+impl<H: Opaque> ReservedHandle<H> {
     /// The handle, to `object`.
     pub(crate) fn make(self, object: H::Object) -> *mut H {
         let handle = fill(self.index, self.slot, H::wrap(object), TAKEN);
@@ -255,7 +255,7 @@ impl<H: Opaque> Reserved<H> {
     }
 }
 
-impl<H: Opaque> Drop for Reserved<H> {
+impl<H: Opaque> Drop for ReservedHandle<H> {
     fn drop(&mut self) {
         TABLE.give_back(self.index);
     }
@@ -393,18 +393,18 @@ pub(crate) fn live(kind: Option<Kind>) -> i64 {
 /// A place in the table for what a callback is given: each call lends one object, whose handle
 /// cannot be released and is stale when the call is over. Lending allocates
 /// nothing and takes no lock.
-pub(crate) struct Lent<H: Opaque> {
+pub(crate) struct LentHandle<H: Opaque> {
     index: u32,
     slot: &'static HandleSlot,
     is_lent: bool,
     kind: PhantomData<fn() -> H>,
 }
 
-impl<H: Opaque> Lent<H> {
+impl<H: Opaque> LentHandle<H> {
     /// A place that lends nothing yet.
-    pub(crate) fn new() -> Result<Lent<H>> {
+    pub(crate) fn new() -> Result<LentHandle<H>> {
         let (index, slot) = TABLE.take()?;
-        Ok(Lent { index, slot, is_lent: false, kind: PhantomData })
+        Ok(LentHandle { index, slot, is_lent: false, kind: PhantomData })
     }
 
     /// Lends `object` until it is withdrawn, in place of what was lent before.
@@ -430,7 +430,7 @@ impl<H: Opaque> Lent<H> {
     }
 }
 
-impl<H: Opaque> Drop for Lent<H> {
+impl<H: Opaque> Drop for LentHandle<H> {
     fn drop(&mut self) {
         drop(self.withdraw());
         TABLE.give_back(self.index);

@@ -11,14 +11,14 @@
 use std::cell::Cell;
 use std::ptr;
 
-use super::records::{Record, Records};
+use super::records::{HazardRecord, Records};
 use super::sync::{AtomicPtr, PLACES};
 
 static RECORDS: Records = Records { head: AtomicPtr::new(ptr::null_mut()) };
 
 /// A thread's own record and how many of its places are in use.
 struct CurrentHazard {
-    record: Cell<Option<&'static Record>>,
+    record: Cell<Option<&'static HazardRecord>>,
     depth: Cell<usize>,
 }
 
@@ -41,7 +41,7 @@ thread_local! {
 
 /// A published intention to use a slot; dropping it ends the use.
 pub(super) struct Hazard {
-    record: &'static Record,
+    record: &'static HazardRecord,
     place: usize,
     /// The record was taken for this use alone: the thread's own has no free place, or is gone
     /// because the thread is ending.
@@ -58,14 +58,14 @@ impl Hazard {
                 current.depth.set(place + 1);
                 Hazard { record, place, is_extra: false }
             }
-            _ => Hazard::elsewhere(current),
+            _ => Hazard::on_new_record(current),
         });
         hazard.record.publish(hazard.place, slot);
         hazard
     }
 
     #[cold]
-    fn elsewhere(current: &CurrentHazard) -> Hazard {
+    fn on_new_record(current: &CurrentHazard) -> Hazard {
         let record = RECORDS.take();
         let first = current.record.get().is_none();
         if first && OWNERSHIP.try_with(|_| ()).is_ok() {

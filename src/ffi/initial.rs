@@ -1,7 +1,7 @@
 //! What the first values of variables are drawn from.
 
 use super::prelude::*;
-use crate::values::initial::{Distribution, Form};
+use crate::values::initial::{Distribution, DistributionForm};
 
 /// What the elements of a new variable are: with the same seed and name the same on every machine.
 pub type umbo_initial = i32;
@@ -36,9 +36,9 @@ pub(super) fn distribution(options: &umbo_variable_options) -> Result<Option<Dis
         UMBO_INITIAL_CONSTANT => Some(Distribution::Constant(mean)),
         UMBO_INITIAL_UNIFORM => Some(Distribution::Uniform { mean, spread }),
         UMBO_INITIAL_NORMAL => Some(Distribution::Normal { mean, spread }),
-        UMBO_INITIAL_GLOROT_UNIFORM => Some(Distribution::Glorot(Form::Uniform)),
-        UMBO_INITIAL_GLOROT_NORMAL => Some(Distribution::Glorot(Form::TruncatedNormal)),
-        UMBO_INITIAL_HE_UNIFORM => Some(Distribution::He(Form::Uniform)),
-        UMBO_INITIAL_HE_NORMAL => Some(Distribution::He(Form::TruncatedNormal)),
+        UMBO_INITIAL_GLOROT_UNIFORM => Some(Distribution::Glorot(DistributionForm::Uniform)),
+        UMBO_INITIAL_GLOROT_NORMAL => Some(Distribution::Glorot(DistributionForm::TruncatedNormal)),
+        UMBO_INITIAL_HE_UNIFORM => Some(Distribution::He(DistributionForm::Uniform)),
+        UMBO_INITIAL_HE_NORMAL => Some(Distribution::He(DistributionForm::TruncatedNormal)),
     })
 }

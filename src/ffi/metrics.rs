@@ -2,7 +2,7 @@
 
 use super::prelude::*;
 use crate::metrics::Metrics;
-use crate::metrics::kind::Kind;
+use crate::metrics::kind::MetricKind;
 
 /// What a metric accumulates.
 pub type umbo_metric_kind = i32;
@@ -90,12 +90,12 @@ pub fn umbo_metrics_define(
     index: *mut i64,
 ) {
     let kind = one_of!(kind, "kind", {
-        UMBO_METRIC_SUM => Kind::Sum,
-        UMBO_METRIC_MEAN => Kind::Mean,
-        UMBO_METRIC_COUNT => Kind::Count,
-        UMBO_METRIC_ACCURACY => Kind::Accuracy,
-        UMBO_METRIC_CONFUSION => Kind::confusion(options.class_count)?,
-        UMBO_METRIC_AUC => Kind::auc(options.bin_count, options.lowest_score, options.highest_score)?,
+        UMBO_METRIC_SUM => MetricKind::Sum,
+        UMBO_METRIC_MEAN => MetricKind::Mean,
+        UMBO_METRIC_COUNT => MetricKind::Count,
+        UMBO_METRIC_ACCURACY => MetricKind::Accuracy,
+        UMBO_METRIC_CONFUSION => MetricKind::confusion(options.class_count)?,
+        UMBO_METRIC_AUC => MetricKind::auc(options.bin_count, options.lowest_score, options.highest_score)?,
     })?;
     index.write(get(metrics, "metrics")?.define(name, kind)? as i64);
 }
@@ -120,14 +120,14 @@ pub fn umbo_metrics_get_info(
     info.write(found);
 }
 
-fn kind_for_c(kind: Kind) -> umbo_metric_kind {
+fn kind_for_c(kind: MetricKind) -> umbo_metric_kind {
     match kind {
-        Kind::Sum => UMBO_METRIC_SUM,
-        Kind::Mean => UMBO_METRIC_MEAN,
-        Kind::Count => UMBO_METRIC_COUNT,
-        Kind::Accuracy => UMBO_METRIC_ACCURACY,
-        Kind::Confusion { .. } => UMBO_METRIC_CONFUSION,
-        Kind::Auc { .. } => UMBO_METRIC_AUC,
+        MetricKind::Sum => UMBO_METRIC_SUM,
+        MetricKind::Mean => UMBO_METRIC_MEAN,
+        MetricKind::Count => UMBO_METRIC_COUNT,
+        MetricKind::Accuracy => UMBO_METRIC_ACCURACY,
+        MetricKind::Confusion { .. } => UMBO_METRIC_CONFUSION,
+        MetricKind::Auc { .. } => UMBO_METRIC_AUC,
     }
 }
 

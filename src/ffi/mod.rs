@@ -51,7 +51,7 @@
 //! 3. Its file, listed here and in the skeleton of its header, with `{{handle x}}` behind it, which makes the
 //!    inline functions `umbo_x_retain` and `umbo_x_release` over those of [`ownership`].
 //!
-//! What a callback is given for the call lies in a `handle::Lent`, which hands out handles that
+//! What a callback is given for the call lies in a `handle::LentHandle`, which hands out handles that
 //! can be neither retained nor released and that are stale once the call is over.
 
 #![expect(unsafe_code, reason = "C programs give and get pointers")]

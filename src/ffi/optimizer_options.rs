@@ -1,7 +1,7 @@
 //! Optimizers: what they do besides their rule, for all variables and for groups of them.
 
 use super::prelude::*;
-use crate::optimizer::{Group, LossScaling, NonFinite, Settings};
+use crate::optimizer::{LossScaling, NonFinite, Settings, VariableGroup};
 
 /// What an apply does with a gradient that is not finite (infinite or NaN).
 pub type umbo_non_finite = i32;
@@ -140,7 +140,7 @@ pub fn umbo_optimizer_add_group(
     variables: *const *mut umbo_variable,
     options: *const umbo_group_options,
 ) {
-    let group = Group {
+    let group = VariableGroup {
         learning_rate_factor: options.learning_rate_factor,
         weight_decay: unless(options.weight_decay, UMBO_AUTO),
         frozen: flag(options.frozen, "options.frozen")?,

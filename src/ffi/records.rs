@@ -13,14 +13,14 @@ use super::sync::{
 const NONE: u32 = u32::MAX;
 
 /// The slots that one thread is using now.
-pub struct Record {
+pub struct HazardRecord {
     places: [AtomicU32; PLACES],
     taken: AtomicBool,
     /// Set before the record is published, constant afterwards.
-    next: AtomicPtr<CachePadded<Record>>,
+    next: AtomicPtr<CachePadded<HazardRecord>>,
 }
 
-impl Record {
+impl HazardRecord {
     /// Says in a place of this record, which is the calling thread's, that `slot` is about to be
     /// used. The caller has yet to check that the slot still holds what it wants.
     pub fn publish(&self, place: usize, slot: u32) {
@@ -41,24 +41,24 @@ impl Record {
 /// All records there ever were: they are reused, never freed.
 pub struct Records {
     /// The newest one.
-    pub head: AtomicPtr<CachePadded<Record>>,
+    pub head: AtomicPtr<CachePadded<HazardRecord>>,
 }
 
 impl Records {
     /// All records, newest first.
-    pub fn iter(&self) -> impl Iterator<Item = &'static Record> + use<> {
+    pub fn iter(&self) -> impl Iterator<Item = &'static HazardRecord> + use<> {
         let mut next = self.head.load(Ordering::SeqCst);
         std::iter::from_fn(move || {
             // SAFETY: a non-null pointer in the list came from `Box::leak` in `take` and is never
             // freed; the record was written before the pointer was published with release.
-            let record: &'static CachePadded<Record> = unsafe { next.as_ref() }?;
+            let record: &'static CachePadded<HazardRecord> = unsafe { next.as_ref() }?;
             next = record.next.load(Ordering::Acquire);
             Some(&**record)
         })
     }
 
     /// A record for the calling thread alone: one that another thread gave back, or a new one.
-    pub fn take(&self) -> &'static Record {
+    pub fn take(&self) -> &'static HazardRecord {
         let free = self.iter().find(|record| {
             let swap =
                 record.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
@@ -67,11 +67,12 @@ impl Records {
         if let Some(record) = free {
             return record;
         }
-        let record: &'static CachePadded<Record> = Box::leak(Box::new(CachePadded::new(Record {
-            places: std::array::from_fn(|_| AtomicU32::new(NONE)),
-            taken: AtomicBool::new(true),
-            next: AtomicPtr::new(ptr::null_mut()),
-        })));
+        let record: &'static CachePadded<HazardRecord> =
+            Box::leak(Box::new(CachePadded::new(HazardRecord {
+                places: std::array::from_fn(|_| AtomicU32::new(NONE)),
+                taken: AtomicBool::new(true),
+                next: AtomicPtr::new(ptr::null_mut()),
+            })));
         let pointer = ptr::from_ref(record).cast_mut();
         let mut head = self.head.load(Ordering::Relaxed);
         loop {

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 /// What the C layer lends to the callback of one replica; kept from step to step.
 struct Loan {
-    context: Lent<umbo_replica_context>,
-    arguments: Lent<umbo_value>,
+    context: LentHandle<umbo_replica_context>,
+    arguments: LentHandle<umbo_value>,
     /// The handle that `context` lends while the callback runs.
     handle: usize,
     /// The nest around the last step's arguments, emptied.
@@ -19,15 +19,15 @@ struct Loan {
 }
 
 /// What the C layer hangs on the context of a replica.
-struct Attachment {
+struct ContextAttachment {
     /// The name of the replica's device.
     device: &'static CStr,
     loan: Mutex<Option<Loan>>,
 }
 
-fn attachment(context: &ReplicaContext) -> Result<&Attachment> {
+fn attachment(context: &ReplicaContext) -> Result<&ContextAttachment> {
     let device = || device_text(context.device());
-    context.attachment(|| Attachment { device: device(), loan: Mutex::default() })
+    context.attachment(|| ContextAttachment { device: device(), loan: Mutex::default() })
 }
 
 /// The handle that the callback of `context` was given.
@@ -49,7 +49,7 @@ pub(super) fn call_replica(
     let (ctx, args) = {
         let mut kept = loans.lock();
         if kept.is_none() {
-            let (context, arguments) = (Lent::new()?, Lent::new()?);
+            let (context, arguments) = (LentHandle::new()?, LentHandle::new()?);
             *kept = Some(Loan { context, arguments, handle: 0, shell: Value::nothing() });
         }
         let loan = kept.as_mut().ok_or_else(|| Error::Internal("a loan was not kept".into()))?;

@@ -50,8 +50,8 @@ pub fn umbo_replica_context_merge_call(
     let user_data = UserData::kept(user_data);
     let merge = move |strategy: &Strategy, calls: &mut [&mut MergeCall]| {
         let merged = merged_arguments(calls)?;
-        let mut lent_strategy = Lent::<umbo_strategy>::new()?;
-        let mut lent_args = Lent::<umbo_value>::new()?;
+        let mut lent_strategy = LentHandle::<umbo_strategy>::new()?;
+        let mut lent_args = LentHandle::<umbo_value>::new()?;
         let strategy = lent_strategy.lend(strategy.clone())?;
         let args = merged.map_or(Ok(ptr::null_mut()), |merged| lent_args.lend(merged))?;
         stored("result", |result| {

@@ -43,7 +43,9 @@ struct ThreadFunctions {
 ///
 /// # Safety
 /// The functions are of their types, and the user data is given away.
-pub(super) unsafe fn hooks_from(options: Option<&umbo_strategy_options>) -> (Option<Hooks>, Keeps) {
+pub(super) unsafe fn hooks_from(
+    options: Option<&umbo_strategy_options>,
+) -> (Option<Hooks>, HooksUserData) {
     let (user_data, destroy): (_, umbo_destroy_fn) = match options {
         Some(options) => {
             (options.replica_thread_user_data, options.replica_thread_user_data_destroy)
@@ -60,11 +62,11 @@ pub(super) unsafe fn hooks_from(options: Option<&umbo_strategy_options>) -> (Opt
     let functions = functions.filter(|them| {
         them.start.is_some() || them.stop.is_some() || them.user_data.destroy().is_some()
     });
-    (functions.map(Hooks::new), Keeps { _user_data: user_data })
+    (functions.map(Hooks::new), HooksUserData { _user_data: user_data })
 }
 
 /// Keeps the user data of hooks that no strategy has yet.
-pub(super) struct Keeps {
+pub(super) struct HooksUserData {
     _user_data: Arc<UserData>,
 }
 

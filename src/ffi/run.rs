@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::first_batch::check_run;
-use super::handle::Reserved;
+use super::handle::ReservedHandle;
 use super::prelude::*;
 use crate::strategy::cancellation::Cancellation;
 use crate::strategy::run::Limits;
@@ -139,7 +139,7 @@ pub(super) fn replica_function(
 
 /// The place for a result, if the caller wants it, and for its handle, so that a call that has changed
 /// something cannot fail any more.
-pub(crate) struct ValueOut(Option<(Out<*mut umbo_value>, Reserved<umbo_value>)>);
+pub(crate) struct ValueOut(Option<(Out<*mut umbo_value>, ReservedHandle<umbo_value>)>);
 
 impl ValueOut {
     /// Writes the result, or NULL if there is none.

@@ -88,7 +88,7 @@ pub fn umbo_current_strategy(strategy: *mut *mut umbo_strategy) {
 }
 
 /// A handle to a thread's default context, and what lends it.
-type DefaultContext = RefCell<Option<(Lent<umbo_replica_context>, usize)>>;
+type DefaultContext = RefCell<Option<(LentHandle<umbo_replica_context>, usize)>>;
 
 thread_local! {
     /// That of this thread, once it was asked for.
@@ -101,7 +101,7 @@ fn default_context() -> Result<*mut umbo_replica_context> {
         if let Some((_, handle)) = &*kept {
             return Ok(ptr::without_provenance_mut(*handle));
         }
-        let mut lent = Lent::new()?;
+        let mut lent = LentHandle::new()?;
         let handle = lent.lend(ReplicaContext::default_context())?;
         *kept = Some((lent, handle.addr()));
         Ok(handle)

@@ -57,7 +57,7 @@ pub(crate) unsafe fn optional_text<'a>(
 }
 
 /// Room for a text that goes out.
-pub(crate) struct Buffer {
+pub(crate) struct TextBuffer {
     start: *mut c_char,
     capacity: usize,
 }
@@ -65,23 +65,23 @@ pub(crate) struct Buffer {
 /// Checks room for a text.
 ///
 /// # Safety
-/// `capacity` bytes from `start` on may be written until the `Buffer` is used up; NULL goes with none.
+/// `capacity` bytes from `start` on may be written until the `TextBuffer` is used up; NULL goes with none.
 pub(crate) unsafe fn buffer(
     start: *mut c_char,
     (capacity, _): (usize, &'static str),
     argument: &'static str,
-) -> Result<Buffer> {
+) -> Result<TextBuffer> {
     if capacity > 0 {
         check(start.cast_const(), argument, "room for the text is expected")?;
     }
-    Ok(Buffer { start, capacity })
+    Ok(TextBuffer { start, capacity })
 }
 
-impl Buffer {
+impl TextBuffer {
     /// Writes a text and a NUL, and the length of the text in any case: if there is too little room, the
     /// caller asks again with more.
     pub(crate) fn write(self, text: &str, length: Out<usize>) -> Result<()> {
-        let Buffer { start, capacity } = self;
+        let TextBuffer { start, capacity } = self;
         length.write(text.len());
         if capacity <= text.len() {
             let problem = format!("{capacity} bytes; the text and its NUL take {}", text.len() + 1);

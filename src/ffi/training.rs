@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use super::prelude::*;
-use crate::equivalence::{self, Written};
+use crate::equivalence::{self, GradientsWritten};
 use crate::observe::switch::CHECK;
 use crate::strategy::FunctionFor;
 use crate::training::Epoch;
@@ -156,8 +156,10 @@ pub fn umbo_train_epoch(
         reset: flag(options.reset_iterator, "options.reset_iterator")?,
     };
     let checked = |function: &FunctionFor<'_>, element: &Value| {
-        let written =
-            epoch.update.as_ref().map_or(Written::None, |(_, gradients)| Written::By(gradients));
+        let written = epoch
+            .update
+            .as_ref()
+            .map_or(GradientsWritten::None, |(_, gradients)| GradientsWritten::By(gradients));
         match CHECK.is_on() {
             true => equivalence::check_first(&strategy, function, element, written),
             false => Ok(()),
@@ -172,7 +174,7 @@ pub fn umbo_train_epoch(
         &mut |done, applied| {
             let Some(progress) = options.progress else { return Ok(()) };
             let applied = applied.map(report_of);
-            let told = umbo_progress {
+            let state = umbo_progress {
                 struct_size: size_of::<umbo_progress>(),
                 step_count: done.steps as i64,
                 example_count: done.examples as i64,
@@ -183,7 +185,7 @@ pub fn umbo_train_epoch(
                 metrics: options.metrics,
             };
             // SAFETY: the caller gives a function of this type and its user data.
-            callback::run(|| unsafe { progress(&raw const told, options.progress_user_data) })
+            callback::run(|| unsafe { progress(&raw const state, options.progress_user_data) })
         },
     )?;
     report.write(umbo_train_epoch_report {

@@ -32,8 +32,8 @@ fn update_function(
 ) -> UpdateCall {
     let user_data = UserData::kept(user_data);
     Box::new(move |variable: &Variable, args: Option<Value>| {
-        let mut lent_variable = Lent::<umbo_variable>::new()?;
-        let mut lent_args = Lent::<umbo_value>::new()?;
+        let mut lent_variable = LentHandle::<umbo_variable>::new()?;
+        let mut lent_args = LentHandle::<umbo_value>::new()?;
         let variable = lent_variable.lend(variable.clone())?;
         let args = args.map_or(Ok(ptr::null_mut()), |args| lent_args.lend(args))?;
         stored("result", |result| {

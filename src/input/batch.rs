@@ -19,28 +19,28 @@ use crate::values::Value;
 
 /// How elements are batched.
 #[derive(Clone, Copy)]
-pub(super) struct Batch {
+pub(super) struct BatchParameters {
     pub(super) size: usize,
     drop_remainder: bool,
 }
 
-impl fmt::Display for Batch {
+impl fmt::Display for BatchParameters {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let remainder = if self.drop_remainder { ", without a smaller last one" } else { "" };
         write!(formatter, "of {}{remainder}", self.size)
     }
 }
 
-impl Batch {
+impl BatchParameters {
     /// Of so many elements, as the caller gave them. INVALID_ARGUMENT for a size below 1.
-    pub(super) fn new(size: i64, drop_remainder: bool) -> Result<Batch> {
+    pub(super) fn new(size: i64, drop_remainder: bool) -> Result<BatchParameters> {
         let size = in_range("element_count", size, 1.., "the elements in a batch, 1 or more")?;
-        Ok(Batch::of(size, drop_remainder))
+        Ok(BatchParameters::of(size, drop_remainder))
     }
 
     /// Of so many elements, 1 or more.
-    pub(super) fn of(size: usize, drop_remainder: bool) -> Batch {
-        Batch { size, drop_remainder }
+    pub(super) fn of(size: usize, drop_remainder: bool) -> BatchParameters {
+        BatchParameters { size, drop_remainder }
     }
 
     /// The spec of batches of elements like `element`. INVALID_ARGUMENT for elements of rank 8.
@@ -71,14 +71,14 @@ impl Batch {
     }
 
     /// What a pass needs to know that makes batches like `spec` of so many elements.
-    pub(super) fn plan(&self, spec: &ElementSpec, elements: Cardinality) -> Plan {
+    pub(super) fn plan(&self, spec: &ElementSpec, elements: Cardinality) -> BatchPlan {
         let capacity = elements.bound().map_or(self.size, |count| count.min(self.size));
-        Plan { batch: *self, capacity, spec: spec.clone() }
+        BatchPlan { batch: *self, capacity, spec: spec.clone() }
     }
 }
 
-pub(super) struct Plan {
-    pub(super) batch: Batch,
+pub(super) struct BatchPlan {
+    pub(super) batch: BatchParameters,
     /// How many elements a batch can have, given how many there are.
     pub(super) capacity: usize,
     pub(super) spec: ElementSpec,
@@ -86,7 +86,7 @@ pub(super) struct Plan {
 
 /// A pass over batches of rows of arrays, in an order of row numbers or in their own.
 pub(super) fn rows(
-    plan: Plan,
+    plan: BatchPlan,
     arrays: &Arc<Arrays>,
     order: Option<Box<dyn Pass<u64>>>,
 ) -> Result<Box<dyn Pass<Value>>> {
@@ -104,7 +104,7 @@ enum Order {
 }
 
 struct BatchRowsPass {
-    plan: Plan,
+    plan: BatchPlan,
     arrays: Arc<Arrays>,
     order: Order,
     /// The rows of the batch at hand. They stay if it cannot be made, for another attempt.

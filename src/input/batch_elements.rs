@@ -1,19 +1,19 @@
 //! Batches of elements that come one by one.
 
 use crate::error::{Error, Result};
-use crate::input::batch::Plan;
+use crate::input::batch::BatchPlan;
 use crate::input::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
 use crate::input::held::lacks_memory;
 use crate::input::leaves::Leaves;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter, unfit};
-use crate::input::replay_log::{ReplayLog, Saved, Wanted};
+use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
 use crate::kernels::rows;
 use crate::tensor::{MAX_RANK, Shape, Tensor};
 use crate::values::Value;
 
 /// A pass over batches of the elements of `input`.
-pub(super) fn start(plan: Plan, input: Box<dyn Pass<Value>>) -> Box<dyn Pass<Value>> {
+pub(super) fn start(plan: BatchPlan, input: Box<dyn Pass<Value>>) -> Box<dyn Pass<Value>> {
     let leaves = Leaves::of(&plan.spec);
     let (begun, replay, pool) = (None, ReplayLog::default(), BufferPool::new());
     // Elements that differ cannot be stacked. Only an attempt shows that.
@@ -23,7 +23,7 @@ pub(super) fn start(plan: Plan, input: Box<dyn Pass<Value>>) -> Box<dyn Pass<Val
 }
 
 struct BatchElementsPass {
-    plan: Plan,
+    plan: BatchPlan,
     leaves: Leaves,
     /// Whether all elements are known to have one shape.
     alike: bool,
@@ -60,7 +60,7 @@ impl BegunBatch {
     fn take(
         &mut self,
         element: Value,
-        plan: &Plan,
+        plan: &BatchPlan,
         leaves: &Leaves,
         buffer: &mut ElementBuffer,
     ) -> Result<()> {
@@ -137,14 +137,14 @@ impl Pass<Value> for BatchElementsPass {
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.let_go();
-        let saved = Saved::read(from)?;
+        let saved = SavedLog::read(from)?;
         if saved.items() > self.plan.batch.size as u64 {
             return Err(unfit(&format!("more than {} elements of a batch", self.plan.batch.size)));
         }
         let place = self.pool.claim_place(|| ElementBuffer::new(&self.plan.spec))?;
         let (mut batch, buffer) = (BegunBatch::in_buffer(place), self.pool.at(place));
         let (plan, leaves) = (&self.plan, &self.leaves);
-        self.replay.restore(&saved, &mut *self.input, Wanted::All, &mut |element| {
+        self.replay.restore(&saved, &mut *self.input, WantedItems::All, &mut |element| {
             batch.take(element, plan, leaves, buffer)
         })?;
         self.begun = Some(batch);

@@ -9,57 +9,57 @@ use crate::input::held::lacks_memory;
 use crate::input::memory;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter, unfit};
-use crate::input::replay_log::{ReplayLog, Saved, Wanted};
+use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
 use crate::values::Value;
 
 /// The items of a whole round.
-pub(super) struct Kept<T> {
+pub(super) struct CachedRound<T> {
     items: Vec<T>,
     /// Where the input was when the round began.
     origin: StateWriter,
 }
 
 /// Those of the first round that came to its end.
-pub(super) type First<T> = Arc<OnceLock<Arc<Kept<T>>>>;
+pub(super) type FirstRound<T> = Arc<OnceLock<Arc<CachedRound<T>>>>;
 
 /// What all passes share: row numbers or elements.
 #[derive(Clone, Default)]
 pub(super) struct Cached {
-    rows: First<u64>,
-    elements: First<Value>,
+    rows: FirstRound<u64>,
+    elements: FirstRound<Value>,
 }
 
 /// What can be cached, because it can be given out any number of times.
-pub(super) trait Item: Clone + Send + Sync + 'static {
+pub(super) trait Cacheable: Clone + Send + Sync + 'static {
     /// The item as it is kept.
     fn keep(self) -> Result<Self>;
 
     /// What is cached of items of the kind.
-    fn kept(cached: &Cached) -> &First<Self>;
+    fn kept(cached: &Cached) -> &FirstRound<Self>;
 }
 
-impl Item for u64 {
+impl Cacheable for u64 {
     fn keep(self) -> Result<u64> {
         Ok(self)
     }
 
-    fn kept(cached: &Cached) -> &First<u64> {
+    fn kept(cached: &Cached) -> &FirstRound<u64> {
         &cached.rows
     }
 }
 
-impl Item for Value {
+impl Cacheable for Value {
     fn keep(self) -> Result<Value> {
         memory::read_only_value(&self)
     }
 
-    fn kept(cached: &Cached) -> &First<Value> {
+    fn kept(cached: &Cached) -> &FirstRound<Value> {
         &cached.elements
     }
 }
 
 /// A pass that caches the items of `input`, of which there are so many.
-pub(super) fn start<T: Item>(
+pub(super) fn start<T: Cacheable>(
     cached: &Cached,
     cardinality: Cardinality,
     input: Box<dyn Pass<T>>,
@@ -80,10 +80,10 @@ pub(super) fn start<T: Item>(
 }
 
 struct CachePass<T> {
-    kept: First<T>,
+    kept: FirstRound<T>,
     /// What a restored pass has in place of what the dataset keeps: what was kept where its position
     /// was saved, if anything was.
-    own: Option<Option<Arc<Kept<T>>>>,
+    own: Option<Option<Arc<CachedRound<T>>>>,
     cardinality: Cardinality,
     /// Whether this round comes from what is kept. It is decided when the round begins.
     replaying: bool,
@@ -101,7 +101,7 @@ struct CachePass<T> {
 }
 
 impl<T> CachePass<T> {
-    fn kept(&self) -> Option<&Kept<T>> {
+    fn kept(&self) -> Option<&CachedRound<T>> {
         let kept = match &self.own {
             Some(own) => own.as_ref(),
             None => self.kept.get(),
@@ -110,7 +110,7 @@ impl<T> CachePass<T> {
     }
 }
 
-impl<T: Item> CachePass<T> {
+impl<T: Cacheable> CachePass<T> {
     /// The next item of this round, as it can be kept.
     fn take(&mut self) -> Result<Option<T>> {
         // Room first, so that an item is not lost for want of it.
@@ -135,8 +135,9 @@ impl<T: Item> CachePass<T> {
 
     /// Makes the items of the round that was kept again, unless the dataset keeps the same round.
     fn keep_again(&mut self, count: u64, origin: &StateReader<'_>) -> Result<()> {
-        let is_it =
-            |kept: &&Arc<Kept<T>>| kept.origin.is(origin) && kept.items.len() as u64 == count;
+        let is_it = |kept: &&Arc<CachedRound<T>>| {
+            kept.origin.is(origin) && kept.items.len() as u64 == count
+        };
         if let Some(kept) = self.kept.get().filter(is_it) {
             self.own = Some(Some(Arc::clone(kept)));
             return Ok(());
@@ -154,14 +155,14 @@ impl<T: Item> CachePass<T> {
             reserve(&mut items, 1, "cached elements")?;
             items.push(item.keep()?);
         }
-        let mut kept = Kept { items, origin: StateWriter::default() };
+        let mut kept = CachedRound { items, origin: StateWriter::default() };
         kept.origin.read(origin);
         self.own = Some(Some(Arc::new(kept)));
         Ok(())
     }
 }
 
-impl<T: Item> Pass<T> for CachePass<T> {
+impl<T: Cacheable> Pass<T> for CachePass<T> {
     fn next(&mut self) -> Result<Option<T>> {
         if self.replaying {
             let item = self.kept().and_then(|kept| kept.items.get(self.next)).cloned();
@@ -181,7 +182,7 @@ impl<T: Item> Pass<T> for CachePass<T> {
                 if let Some(beginning) = self.replay.beginning().filter(|_| !self.failed) {
                     let mut origin = StateWriter::default();
                     origin.copy_from(beginning);
-                    let kept = Arc::new(Kept { items, origin });
+                    let kept = Arc::new(CachedRound { items, origin });
                     if let Some(own @ None) = &mut self.own {
                         *own = Some(Arc::clone(&kept));
                     }
@@ -247,10 +248,10 @@ impl<T: Item> Pass<T> for CachePass<T> {
         if self.replaying {
             return Ok(());
         }
-        let saved = Saved::read(from)?;
+        let saved = SavedLog::read(from)?;
         let seen = &mut self.seen;
         seen.clear();
-        self.replay.restore(&saved, &mut *self.input, Wanted::All, &mut |item| {
+        self.replay.restore(&saved, &mut *self.input, WantedItems::All, &mut |item| {
             reserve(seen, 1, "cached elements")?;
             seen.push(item.keep()?);
             Ok(())

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::input::batch;
 use crate::input::batch_elements;
-use crate::input::cache::{self, Item};
+use crate::input::cache::{self, Cacheable};
 use crate::input::cardinality::Cardinality;
 use crate::input::concatenate;
-use crate::input::facts::{Facts, Rows};
+use crate::input::facts::{Facts, RowFacts};
 use crate::input::file_shares::FileShare;
 use crate::input::from_tensors;
 use crate::input::gathered;
@@ -31,10 +31,10 @@ use crate::values::Value;
 /// number of threads may use it. What it was made from is shared, not copied. At most 256 transformations
 /// may lie above each other, and 65,536 may be in one dataset; one more is INVALID_ARGUMENT.
 #[derive(Clone)]
-pub struct Dataset(Arc<Node>);
+pub struct Dataset(Arc<DatasetNode>);
 
 /// An operation, what it is applied to, and what is known of its elements.
-struct Node {
+struct DatasetNode {
     op: Op,
     inputs: Vec<Dataset>,
     facts: Facts,
@@ -44,7 +44,7 @@ impl Dataset {
     /// The dataset that `op` makes of `inputs`. Fails as [`op::facts`].
     pub(super) fn of(op: Op, inputs: &[Dataset]) -> Result<Dataset> {
         let facts = op::facts(&op, &inputs.iter().map(Dataset::facts).collect::<Vec<_>>())?;
-        Ok(Dataset(Arc::new(Node { op, inputs: inputs.to_vec(), facts })))
+        Ok(Dataset(Arc::new(DatasetNode { op, inputs: inputs.to_vec(), facts })))
     }
 
     /// The dataset that `op` makes of this one.
@@ -115,7 +115,7 @@ impl Pipeline for Dataset {
             Op::Batch(batch) => {
                 let plan = batch.plan(spec, count);
                 match &self.input()?.facts().rows {
-                    Some(Rows { arrays, in_order: true }) => batch::rows(plan, arrays, None),
+                    Some(RowFacts { arrays, in_order: true }) => batch::rows(plan, arrays, None),
                     Some(rows) => {
                         batch::rows(plan, &rows.arrays, Some(self.input()?.start_rows()?))
                     }
@@ -177,7 +177,7 @@ impl Dataset {
     }
 
     /// A pass of an operation that only says which items come when, over items of `input`.
-    fn start_reordered<T: Item>(&self, input: Box<dyn Pass<T>>) -> Result<Box<dyn Pass<T>>> {
+    fn start_reordered<T: Cacheable>(&self, input: Box<dyn Pass<T>>) -> Result<Box<dyn Pass<T>>> {
         let count = self.input()?.cardinality();
         match self.op() {
             Op::Take(most) => Ok(take::part(0, Some(*most), input)),

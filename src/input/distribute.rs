@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::input::batch::Batch;
+use crate::input::batch::BatchParameters;
 use crate::input::batched::check_batches;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
@@ -200,7 +200,7 @@ pub fn deal(
 ) -> Result<DistributedDataset> {
     check_devices(replicas, devices)?;
     let drop_partial_step = options.drop_partial_step;
-    let step = Batch::of(replicas, drop_partial_step);
+    let step = BatchParameters::of(replicas, drop_partial_step);
     let cardinality = dataset.cardinality().map(|count| step.batches(count));
     let complete = drop_partial_step
         || match dataset.cardinality() {
@@ -363,11 +363,13 @@ impl Pipeline for DistributedDataset {
         let pass = match self.way {
             Way::Split => {
                 let split = Split::new(spec, replicas);
-                gathered::start(Batch::of(1, false), spec, numbering, split, input)
+                gathered::start(BatchParameters::of(1, false), spec, numbering, split, input)
             }
             Way::Deal { drop_partial_step } => {
-                let (deal, batch) =
-                    (Deal::new(spec, replicas)?, Batch::of(replicas.all, drop_partial_step));
+                let (deal, batch) = (
+                    Deal::new(spec, replicas)?,
+                    BatchParameters::of(replicas.all, drop_partial_step),
+                );
                 gathered::start(batch, spec, numbering, deal, input)
             }
         };

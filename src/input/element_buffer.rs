@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::input::spec::ElementSpec;
-use crate::tensor::origin::Share;
+use crate::tensor::origin::BatchShare;
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorMut, TensorParts};
 use crate::values::Value;
@@ -256,7 +256,7 @@ pub(super) fn view(
     layout: Layout,
     elements: usize,
     device: DeviceId,
-    share: Option<Share>,
+    share: Option<BatchShare>,
 ) -> Result<()> {
     let copied;
     let (source, layout, elements) = match memory_of(device) == memory_of(source.device()) {

@@ -33,7 +33,7 @@ pub(super) struct Facts {
     /// The files that the elements are read from, if they are.
     pub(super) files: Option<Files>,
     /// The arrays of which the elements are rows, if they are.
-    pub(super) rows: Option<Rows>,
+    pub(super) rows: Option<RowFacts>,
     /// How many operations lie above each other, the source included.
     pub(super) depth: usize,
     /// How many operations an iterator has, the sources included: as often as each is used.
@@ -77,7 +77,7 @@ pub(super) struct Files {
 
 /// Elements that are rows of arrays. Passes over them are passes over row numbers.
 #[derive(Clone)]
-pub(super) struct Rows {
+pub(super) struct RowFacts {
     pub(super) arrays: Arc<Arrays>,
     /// Whether all rows come, in their own order.
     pub(super) in_order: bool,
@@ -92,7 +92,7 @@ impl Facts {
 
     /// Of the rows of `arrays`.
     pub(super) fn of_arrays(spec: ElementSpec, arrays: &Arc<Arrays>) -> Facts {
-        let rows = Some(Rows { arrays: Arc::clone(arrays), in_order: true });
+        let rows = Some(RowFacts { arrays: Arc::clone(arrays), in_order: true });
         let batched = Some((Batched::Never, Arc::default()));
         Facts { rows, batched, ..Facts::source(spec, Cardinality::Exact(arrays.rows)) }
     }
@@ -160,7 +160,7 @@ impl Facts {
     pub(super) fn take_rows(&mut self, input: &Facts, range: Range<u64>) -> Result<()> {
         if let Some(arrays) = input.rows_in_order() {
             let part = arrays.part(range.start.min(arrays.rows), range.end.min(arrays.rows))?;
-            self.rows = Some(Rows { arrays: Arc::new(part), in_order: true });
+            self.rows = Some(RowFacts { arrays: Arc::new(part), in_order: true });
         }
         Ok(())
     }

@@ -74,14 +74,14 @@ pub(super) fn check_rank(path: &Path, rank: usize) -> Result<()> {
 }
 
 /// The elements that a file's header announces.
-pub(crate) struct Elements {
+pub(crate) struct FileElements {
     pub(crate) dtype: DType,
     pub(crate) shape: Shape,
     pub(crate) data_bytes: u64,
     pub(crate) big_endian: bool,
 }
 
-impl Elements {
+impl FileElements {
     /// The error of a file that has another number of bytes than the elements.
     pub(crate) fn wrong_length(&self, path: &Path, present: &str) -> Error {
         damaged(
@@ -99,12 +99,12 @@ impl Elements {
         dtype: DType,
         sizes: &[usize],
         big_endian: bool,
-    ) -> Result<Elements> {
+    ) -> Result<FileElements> {
         check_rank(path, sizes.len())?;
         let too_large = |_| damaged(path, format!("its header claims a shape of {sizes:?}"));
         let shape = Shape::new(sizes).map_err(too_large)?;
         let data_bytes = shape.bytes(dtype).map_err(too_large)? as u64;
-        Ok(Elements { dtype, shape, data_bytes, big_endian })
+        Ok(FileElements { dtype, shape, data_bytes, big_endian })
     }
 
     /// Checks that the elements have as many bytes as there are.

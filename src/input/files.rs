@@ -66,7 +66,7 @@ type OpenFunction = Arc<dyn Fn(File<'_>) -> Result<OpenedDataset> + Send + Sync>
 /// Files of a list that are read: all, or some.
 #[derive(Clone)]
 pub(super) struct FileList {
-    pub(super) source: Arc<Source>,
+    pub(super) source: Arc<FileSource>,
     /// The numbers of the files that are read.
     pub(super) own: Arc<Vec<usize>>,
     /// Which share of the list they are, if they are not all.
@@ -76,7 +76,7 @@ pub(super) struct FileList {
 }
 
 /// The files, and how they are read.
-pub(super) struct Source {
+pub(super) struct FileSource {
     pub(super) paths: Vec<Text>,
     pub(super) open: OpenFunction,
     pub(super) spec: ElementSpec,
@@ -85,7 +85,7 @@ pub(super) struct Source {
     pub(super) shuffle: Option<u64>,
 }
 
-impl Source {
+impl FileSource {
     /// The dataset that the function makes of the file with this number.
     pub(super) fn dataset(&self, number: usize) -> Result<OpenedDataset> {
         let path = &self.paths[number];
@@ -104,7 +104,7 @@ impl Source {
         Ok(dataset)
     }
 
-    /// As [`Source::dataset`], with elements that can be as the spec says.
+    /// As [`FileSource::dataset`], with elements that can be as the spec says.
     fn fitting(&self, number: usize) -> Result<OpenedDataset> {
         let dataset = self.dataset(number)?;
         let other = &dataset.facts.spec;
@@ -179,7 +179,7 @@ impl FileList {
 
 impl fmt::Display for FileList {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Source { paths, spec, at_once, in_turn, .. } = &*self.source;
+        let FileSource { paths, spec, at_once, in_turn, .. } = &*self.source;
         write!(formatter, "{} files", self.own.len())?;
         if let Some((index, shares)) = self.share {
             write!(formatter, " of {}, share {index} of {shares}", paths.len())?;
@@ -192,7 +192,7 @@ impl fmt::Display for FileList {
 }
 
 struct FilesPass {
-    source: Arc<Source>,
+    source: Arc<FileSource>,
     own: Arc<Vec<usize>>,
     order: Box<dyn Pass<u64>>,
     /// The place of the file that there was no memory to open.

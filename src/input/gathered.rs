@@ -2,25 +2,25 @@
 
 use crate::error::Result;
 use crate::error::memory;
-use crate::input::batch::Batch;
+use crate::input::batch::BatchParameters;
 use crate::input::element_buffer::{BufferPool, ElementBuffer, Reusable};
 use crate::input::held::lacks_memory;
 use crate::input::numbering::Numbering;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter, unfit};
-use crate::input::replay_log::{ReplayLog, Saved, Wanted};
+use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
 use crate::input::spec::ElementSpec;
 use crate::values::Value;
 
 /// The elements of the batch or step at hand. They stay if the next one fails, or if there is no memory for what
 /// is made of them.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct GatheredElements {
     pub(super) elements: Vec<Value>,
     replay: ReplayLog,
 }
 
-impl Gathered {
+impl GatheredElements {
     /// Takes elements of `input` until there are `most`, or none follows. Whether there are as many.
     pub(super) fn fill(&mut self, most: usize, input: &mut dyn Pass<Value>) -> Result<bool> {
         while self.elements.len() < most {
@@ -48,10 +48,10 @@ impl Gathered {
         input: &mut dyn Pass<Value>,
         from: &mut StateReader<'_>,
     ) -> Result<()> {
-        let saved = Saved::read(from)?;
+        let saved = SavedLog::read(from)?;
         let elements = &mut self.elements;
         elements.clear();
-        self.replay.restore(&saved, input, Wanted::All, &mut |element| {
+        self.replay.restore(&saved, input, WantedItems::All, &mut |element| {
             if elements.len() == most {
                 return Err(unfit(&format!("more than {most} elements of a batch")));
             }
@@ -78,7 +78,7 @@ pub(super) trait Make: Send + 'static {
 
 /// A pass over elements like `spec`, of which `make` makes each of as many elements of `input` as `batch` says.
 pub(super) fn start<M: Make>(
-    batch: Batch,
+    batch: BatchParameters,
     spec: &ElementSpec,
     numbering: Numbering,
     make: M,
@@ -88,14 +88,14 @@ pub(super) fn start<M: Make>(
         // Those of the element that the consumer has, and those that are gathered meanwhile.
         input.reserve(if batch.size > 1 { batch.size.saturating_mul(2) } else { 1 });
     }
-    let (spec, taken, pool) = (spec.clone(), Gathered::default(), BufferPool::new());
+    let (spec, taken, pool) = (spec.clone(), GatheredElements::default(), BufferPool::new());
     Box::new(GatherPass { batch, spec, taken, numbering, make, input, pool })
 }
 
 struct GatherPass<M> {
-    batch: Batch,
+    batch: BatchParameters,
     spec: ElementSpec,
-    taken: Gathered,
+    taken: GatheredElements,
     numbering: Numbering,
     make: M,
     input: Box<dyn Pass<Value>>,

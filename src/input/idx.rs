@@ -12,7 +12,7 @@ use flate2::bufread::MultiGzDecoder;
 use crate::error::Result;
 use crate::error::memory::collect;
 use crate::input::dataset::Dataset;
-use crate::input::file::{self, Elements, LARGEST_EXPANSION, damaged, wrong};
+use crate::input::file::{self, FileElements, LARGEST_EXPANSION, damaged, wrong};
 use crate::tensor::{DType, Tensor};
 
 impl Dataset {
@@ -62,7 +62,7 @@ fn read(path: &Path) -> Result<Tensor> {
 }
 
 /// Reads the header, and nothing behind it.
-fn read_header(path: &Path, stream: &mut impl Read) -> Result<Elements> {
+fn read_header(path: &Path, stream: &mut impl Read) -> Result<FileElements> {
     let mut magic = [0; 4];
     file::fill(path, stream, &mut magic, "its magic number")?;
     let dtype = match magic {
@@ -96,5 +96,5 @@ fn read_header(path: &Path, stream: &mut impl Read) -> Result<Elements> {
         file::fill(path, stream, &mut bytes, "its header")?;
         *size = u32::from_be_bytes(bytes) as usize;
     }
-    Elements::new(path, dtype, &sizes, true)
+    FileElements::new(path, dtype, &sizes, true)
 }

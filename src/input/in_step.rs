@@ -7,11 +7,11 @@ use crate::device::DeviceId;
 use crate::error::Result;
 use crate::input::distribute_options::DistributeOptions;
 use crate::input::facts::Files;
-use crate::input::gathered::Gathered;
+use crate::input::gathered::GatheredElements;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::spec::ElementSpec;
-use crate::strategy::ranks::{AddQuantity, Call, Kind, Ranks};
+use crate::strategy::ranks::{AddQuantity, Call, CollectiveKind, Ranks};
 use crate::tensor::Tensor;
 use crate::values::Value;
 
@@ -57,7 +57,7 @@ pub(super) struct InStepPass {
     /// Where the component of each replica is to be.
     devices: Arc<[DeviceId]>,
     /// The element at hand. It stays if the ranks cannot agree.
-    taken: Gathered,
+    taken: GatheredElements,
     /// What stands for an element if there is none.
     nothing: Option<Value>,
     ended: bool,
@@ -73,7 +73,7 @@ impl InStepPass {
         mut input: Box<dyn Pass<Value>>,
     ) -> InStepPass {
         input.reserve(1);
-        let (taken, nothing) = (Gathered::default(), None);
+        let (taken, nothing) = (GatheredElements::default(), None);
         InStepPass { group, spec, devices, taken, nothing, ended: false, input }
     }
 
@@ -99,7 +99,8 @@ impl Pass<Value> for InStepPass {
             add(&"the hash of the list of files", files.as_ref().map(|files| files.names).into());
         };
         let numbers = [u64::from(has), 0];
-        let call = Call { numbers, ..Call::to(Kind::Input, &self.group).agreeing(&quantities) };
+        let call =
+            Call { numbers, ..Call::to(CollectiveKind::Input, &self.group).agreeing(&quantities) };
         let (collective, ()) = ranks.start_collective(call, own)?;
         let (mut any, mut all) = (false, true);
         for [has, _] in collective.numbers() {

@@ -8,7 +8,7 @@ use crate::input::pass::{Pass, Pipeline};
 use crate::input::position::{Description, StateReader, StateWriter};
 use crate::input::position_text;
 use crate::input::spec::ElementSpec;
-use crate::input::work::{self, Inside, Node};
+use crate::input::work::{self, InsideGuard, WorkNode};
 use crate::observe::{self, Phase};
 use crate::strategy::context::require_cross_replica_of;
 use crate::values::Value;
@@ -22,7 +22,7 @@ use parking_lot::{FairMutex, FairMutexGuard};
 ///
 /// Dropping it, also before the end, stops and joins its threads.
 pub struct PassIterator {
-    node: Node,
+    node: WorkNode,
     work: FairMutex<NextElement>,
     /// The id of the strategy that its elements are distributed for, if they are.
     strategy: Option<u64>,
@@ -71,7 +71,7 @@ impl NextElement {
 
 /// An element that a step is to take. A step that takes no effect gives it back
 /// ([`PassIterator::give_back`]).
-pub(crate) struct Lent {
+pub(crate) struct LentElement {
     pub(crate) element: Value,
     asked: u64,
 }
@@ -88,7 +88,7 @@ impl PassIterator {
     ) -> Result<PassIterator> {
         let mut pass = pipeline.start()?;
         pass.announce();
-        let (node, work) = (Node::new(), FairMutex::new(NextElement::new(pass, false)));
+        let (node, work) = (WorkNode::new(), FairMutex::new(NextElement::new(pass, false)));
         let begins = AtomicBool::new(true);
         Ok(PassIterator { node, work, strategy, spans_ranks, begins, spec, pipeline })
     }
@@ -147,7 +147,7 @@ impl PassIterator {
 
     /// As [`PassIterator::next`], for a step, which may give the element back: then it is the next one
     /// for a step.
-    pub(crate) fn lend(&self) -> Result<Option<Lent>> {
+    pub(crate) fn lend(&self) -> Result<Option<LentElement>> {
         self.check_context()?;
         let _input = observe::span(Phase::Input).named("next element");
         let (_inside, mut work) = self.take("asked for an element")?;
@@ -163,13 +163,13 @@ impl PassIterator {
             }
         };
         let asked = work.asked;
-        Ok(element.map(|element| Lent { element, asked }))
+        Ok(element.map(|element| LentElement { element, asked }))
     }
 
     /// Gives back an element whose step took no effect: the iterator is where it was before it, and
     /// [`PassIterator::lend`] gives it again. Not if something was asked of the iterator since, on
     /// another thread. Returns whether that could be.
-    pub(crate) fn give_back(&self, lent: Lent) -> bool {
+    pub(crate) fn give_back(&self, lent: LentElement) -> bool {
         let Ok((_inside, mut work)) = self.take("given an element back") else { return false };
         let is_last = work.asked == lent.asked;
         if is_last {
@@ -240,7 +240,7 @@ impl PassIterator {
     }
 
     /// Has the pass to itself, once it is this thread's turn.
-    fn take(&self, what: &str) -> Result<(Inside, FairMutexGuard<'_, NextElement>)> {
+    fn take(&self, what: &str) -> Result<(InsideGuard, FairMutexGuard<'_, NextElement>)> {
         if work::is_inside(self.node) {
             return Err(Error::precondition(format!(
                 "the iterator is {what} by a function that it has called itself (a generator, a \

@@ -13,7 +13,7 @@ use crate::input::held::Held;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::spec::ElementSpec;
-use crate::input::work::Chain;
+use crate::input::work::WorkChain;
 use crate::values::Value;
 
 /// More calls at once than this are no parallelism any more.
@@ -56,7 +56,7 @@ impl Map {
         // One more for an error of the input.
         results.try_reserve_exact(self.calls + 1).map_err(no_memory)?;
         input.reserve(self.calls);
-        let caller = Arc::new(Mutex::new(Chain::EMPTY));
+        let caller = Arc::new(Mutex::new(WorkChain::EMPTY));
         let of_calls = Arc::clone(&caller);
         let pool = Pool::new("umbo-map", move |element: Value| {
             let _inside = of_calls.lock().enter();
@@ -143,7 +143,7 @@ enum Called {
 struct ParallelPass {
     pool: Pool<Value, Called>,
     /// What the thread that waits for the calls is inside of.
-    caller: Arc<Mutex<Chain>>,
+    caller: Arc<Mutex<WorkChain>>,
     calls: usize,
     /// Elements that the function has not been called with. There are some only if the calls could
     /// not be made.
@@ -203,7 +203,7 @@ impl ParallelPass {
 
     /// Has the calls be inside of what this thread is inside of.
     fn enter(&self) {
-        *self.caller.lock() = Chain::current();
+        *self.caller.lock() = WorkChain::current();
     }
 }
 

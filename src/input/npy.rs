@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::input::dataset::Dataset;
-use crate::input::file::{self, Elements, damaged, wrong};
+use crate::input::file::{self, FileElements, damaged, wrong};
 use crate::tensor::{DType, Shape, Tensor};
 
 /// The header of an array of rank 8 has some 200 bytes; one that is longer than this is damaged or
@@ -40,7 +40,7 @@ impl Dataset {
 pub(crate) fn read_array(path: &Path) -> Result<Tensor> {
     let map = file::map(path)?;
     let mut rest = &map[..];
-    let header = Header::read(path, &mut rest)?;
+    let header = NpyHeader::read(path, &mut rest)?;
     header.elements.check_length(path, rest.len() as u64)?;
     header.read_elements(path, &mut rest)
 }
@@ -48,7 +48,7 @@ pub(crate) fn read_array(path: &Path) -> Result<Tensor> {
 fn read_mapped(path: &Path) -> Result<Tensor> {
     let map = file::map(path)?;
     let mut rest = &map[..];
-    let header = Header::read(path, &mut rest)?;
+    let header = NpyHeader::read(path, &mut rest)?;
     header.elements.check_length(path, rest.len() as u64)?;
     let (elements, offset) = (&header.elements, map.len() - rest.len());
     let is_aligned = offset % elements.dtype.size() == 0;
@@ -59,16 +59,16 @@ fn read_mapped(path: &Path) -> Result<Tensor> {
 }
 
 /// What the header of a file says.
-pub(super) struct Header {
-    pub(super) elements: Elements,
+pub(super) struct NpyHeader {
+    pub(super) elements: FileElements,
     fortran_order: bool,
     /// The bytes before the elements.
     pub(super) bytes: u64,
 }
 
-impl Header {
+impl NpyHeader {
     /// Reads the header, and nothing behind it.
-    pub(super) fn read(path: &Path, stream: &mut impl Read) -> Result<Header> {
+    pub(super) fn read(path: &Path, stream: &mut impl Read) -> Result<NpyHeader> {
         let mut magic = [0; 8];
         file::fill(path, stream, &mut magic, "its magic number")?;
         let [start @ .., major, minor] = magic;
@@ -95,12 +95,12 @@ impl Header {
         let mut text = vec![0; length];
         file::fill(path, stream, &mut text, "its header")?;
         let text = String::from_utf8(text).map_err(|_| damaged(path, "its header is not text"))?;
-        let mut header = Header::parse(path, &text)?;
+        let mut header = NpyHeader::parse(path, &text)?;
         header.bytes = (magic.len() + length_bytes + length) as u64;
         Ok(header)
     }
 
-    fn parse(path: &Path, text: &str) -> Result<Header> {
+    fn parse(path: &Path, text: &str) -> Result<NpyHeader> {
         let mut words = HeaderWords { rest: text };
         let (mut descr, mut fortran_order, mut shape) = (None, None, None);
         let bad = || damaged(path, format!("its header is not understood: {}", shortened(text)));
@@ -136,8 +136,8 @@ impl Header {
             .zip(shape)
             .map(|((descr, order), shape)| (descr, order, shape))
             .ok_or_else(bad)?;
-        let elements = Elements::new(path, dtype, &sizes, big_endian)?;
-        Ok(Header { elements, fortran_order, bytes: 0 })
+        let elements = FileElements::new(path, dtype, &sizes, big_endian)?;
+        Ok(NpyHeader { elements, fortran_order, bytes: 0 })
     }
 
     fn is_row_major(&self) -> bool {
@@ -153,7 +153,7 @@ impl Header {
         let rank = self.elements.shape.rank();
         let mut sizes = self.elements.shape.to_vec();
         sizes.reverse();
-        let reversed = Elements { shape: Shape::new(&sizes)?, ..self.elements };
+        let reversed = FileElements { shape: Shape::new(&sizes)?, ..self.elements };
         let axes: Vec<usize> = (0..rank).rev().collect();
         reversed.read(path, stream)?.transpose(&axes)?.to_contiguous()
     }

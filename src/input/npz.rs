@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::executor::computing;
 use crate::input::dataset::Dataset;
 use crate::input::file::{self, LARGEST_EXPANSION, damaged, failed, wrong};
-use crate::input::npy::{Header, shortened};
+use crate::input::npy::{NpyHeader, shortened};
 use crate::tensor::Tensor;
 use crate::values::Value;
 
@@ -150,7 +150,7 @@ fn read_entry(
 ) -> Result<Tensor> {
     let mut entry = archive.by_index(index).map_err(|error| refused(path, error))?;
     let claimed = entry.size();
-    let header = Header::read(path, &mut entry)?;
+    let header = NpyHeader::read(path, &mut entry)?;
     if header.elements.data_bytes.checked_add(header.bytes) != Some(claimed) {
         let present = format!("{} are", claimed.saturating_sub(header.bytes));
         return Err(header.elements.wrong_length(path, &present));

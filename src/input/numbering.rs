@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::input::held::lacks_memory;
 use crate::input::position::{Description, StateReader, StateWriter};
-use crate::tensor::origin::{Origin, Share, Source};
+use crate::tensor::origin::{BatchShare, BatchSource, Origin};
 
 /// Numbers the elements of a pass. Those that failed count.
 pub(super) struct Numbering {
@@ -13,7 +13,7 @@ pub(super) struct Numbering {
     element: u64,
     /// What they are read from, if ranks compare it: as it is, and for a pass that has taken the place of
     /// another one, whose seeds it has.
-    source: Option<[Arc<Source>; 2]>,
+    source: Option<[Arc<BatchSource>; 2]>,
     restored: bool,
 }
 
@@ -30,14 +30,14 @@ impl Numbering {
     }
 
     /// A tensor that holds so many examples of a batch of `all`, which is the next element.
-    pub(super) fn share(&self, examples: u64, all: u64) -> Share {
+    pub(super) fn share(&self, examples: u64, all: u64) -> BatchShare {
         let origin = self.source.as_ref().map(|source| Origin {
             source: Arc::clone(&source[usize::from(self.restored)]),
             round: self.round,
             element: self.element,
             examples: all,
         });
-        Share { examples, origin }
+        BatchShare { examples, origin }
     }
 
     /// Counts an element, also one that failed; what there was no memory for comes again.

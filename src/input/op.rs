@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::input::batch::Batch;
+use crate::input::batch::BatchParameters;
 use crate::input::cache::Cached;
 use crate::input::cardinality::Cardinality;
 use crate::input::concatenate;
@@ -51,8 +51,8 @@ pub(super) enum Op {
     /// So many made ahead.
     Prefetch(usize),
     Map(Map),
-    Batch(Batch),
-    PaddedBatch(Batch),
+    Batch(BatchParameters),
+    PaddedBatch(BatchParameters),
     Rebatch(Rebatch),
     Zip(Zip),
     Concatenate,

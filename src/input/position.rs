@@ -7,7 +7,7 @@
 //! element: what was made but not handed out does not count.
 
 use crate::error::{Error, Result};
-use crate::tensor::origin::Source;
+use crate::tensor::origin::BatchSource;
 
 /// Where a pass was at some moment.
 #[derive(Default)]
@@ -160,7 +160,7 @@ impl Description {
     }
 
     /// What ranks compare that read the same. A pass that is `restored` has the seeds of its position.
-    pub(super) fn source(&self, restored: bool) -> Source {
+    pub(super) fn source(&self, restored: bool) -> BatchSource {
         let mut quantities = Vec::new();
         // Those behind the first that differs may differ because of it.
         for (number, stage) in self.stages.iter().rev().enumerate() {
@@ -176,7 +176,7 @@ impl Description {
             quantities.push((of("the seed"), value(seed)));
             quantities.push((of("the number of iterators that were made before"), value(before)));
         }
-        Source { quantities }
+        BatchSource { quantities }
     }
 
     pub(super) fn stages(&self) -> &[String] {

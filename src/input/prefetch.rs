@@ -15,7 +15,7 @@ use crate::input::cardinality::Cardinality;
 use crate::input::held::lacks_memory;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
-use crate::input::work::{self, Chain, Node};
+use crate::input::work::{self, WorkChain, WorkNode};
 use crate::observe::{self, Phase};
 use crate::values::Value;
 
@@ -54,9 +54,9 @@ pub(super) fn ahead(
     // One for each element that waits, one that the producer writes, one that the consumer replaces.
     let places = (0..depth + 2).map(|_| StateWriter::with_room_of(&at)).collect();
     let end = StateWriter::with_room_of(&at);
-    let state = Waiting { queue, places, end, ..Waiting::default() };
+    let state = WaitingFor { queue, places, end, ..WaitingFor::default() };
     let (arrived, wanted) = (Condvar::new(), Condvar::new());
-    let ring = Ring { node: Node::new(), depth, state: Mutex::new(state), arrived, wanted };
+    let ring = Ring { node: WorkNode::new(), depth, state: Mutex::new(state), arrived, wanted };
     Ok(Box::new(PrefetchPass {
         ring: Arc::new(ring),
         input: Some(input),
@@ -72,9 +72,9 @@ pub(super) fn ahead(
 /// dropped.
 struct Ring {
     /// What the producer is inside of.
-    node: Node,
+    node: WorkNode,
     depth: usize,
-    state: Mutex<Waiting>,
+    state: Mutex<WaitingFor>,
     /// The consumer waits for this: an element, the end, the producer's end.
     arrived: Condvar,
     /// The producer waits for this: room, another round, the order to stop.
@@ -85,7 +85,7 @@ struct Ring {
 type Made = (Outcome<Result<Value>>, StateWriter);
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingFor {
     queue: VecDeque<Made>,
     /// Memory for places.
     places: Vec<StateWriter>,
@@ -127,13 +127,13 @@ impl PrefetchPass {
         if self.input.is_none() {
             return Ok(());
         }
-        let chain = Chain::current().with(self.ring.node)?;
+        let chain = WorkChain::current().with(self.ring.node)?;
         let Some(input) = self.input.take() else { return Ok(()) };
         self.at.clear();
         input.save(&mut self.at);
         self.ring.state.lock().input = Some(input);
         let ring = Arc::clone(&self.ring);
-        let options = thread::Options::new("umbo-prefetch", Purpose::Prefetch);
+        let options = thread::ThreadOptions::new("umbo-prefetch", Purpose::Prefetch);
         let started = thread::spawn(&options, move || {
             let _inside = chain.enter();
             produce(&ring);
@@ -195,7 +195,7 @@ impl Pass<Value> for PrefetchPass {
         self.restarts += 1;
         let mut state = self.ring.state.lock();
         state.round += 1;
-        let Waiting { queue, places, .. } = &mut *state;
+        let WaitingFor { queue, places, .. } = &mut *state;
         places.extend(queue.iter_mut().map(|made| std::mem::take(&mut made.1)));
         std::mem::swap(queue, &mut self.spare);
         (state.ended, state.paused) = (false, false);

@@ -31,16 +31,16 @@ impl Range {
     }
 
     pub(super) fn start(&self) -> Box<dyn Pass<Value>> {
-        indexed::start(Numbers { range: *self, pool: BufferPool::new() }, self.count)
+        indexed::start(RowNumbers { range: *self, pool: BufferPool::new() }, self.count)
     }
 }
 
-struct Numbers {
+struct RowNumbers {
     range: Range,
     pool: BufferPool<ElementBuffer>,
 }
 
-impl Indexed for Numbers {
+impl Indexed for RowNumbers {
     type Item = Value;
 
     fn item(&mut self, number: u64) -> Result<Value> {

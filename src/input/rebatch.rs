@@ -9,7 +9,7 @@ use crate::input::held::lacks_memory;
 use crate::input::leaves::{Leaf, Leaves};
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter, unfit};
-use crate::input::replay_log::{ReplayLog, Saved, Wanted};
+use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::window::Window;
 use crate::tensor::{Shape, Tensor};
@@ -231,7 +231,7 @@ impl Pass<Value> for RebatchPass {
         }
         let rest = from.number()?;
         let rest = Some(rest).filter(|&rest| rest != u64::MAX);
-        let saved = Saved::read(from)?;
+        let saved = SavedLog::read(from)?;
         let held = cuts.len().max(usize::from(rest.is_some()));
         if saved.items() != held as u64 {
             return Err(unfit("the batches that are being cut are others"));
@@ -240,7 +240,7 @@ impl Pass<Value> for RebatchPass {
         pieces.clear();
         let mut last = None;
         let mut cuts = cuts.into_iter();
-        self.replay.restore(&saved, &mut *self.input, Wanted::All, &mut |batch| {
+        self.replay.restore(&saved, &mut *self.input, WantedItems::All, &mut |batch| {
             let whole = RowPiece::whole(batch, leaves)?;
             if let Some((start, stop)) = cuts.next() {
                 if start > stop || stop > whole.stop {

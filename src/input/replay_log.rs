@@ -128,17 +128,17 @@ impl ReplayLog {
     /// `wanted`, in order, and brings `input` to where it was.
     pub(super) fn restore<T>(
         &mut self,
-        saved: &Saved<'_>,
+        saved: &SavedLog<'_>,
         input: &mut dyn Pass<T>,
-        wanted: Wanted<'_>,
+        wanted: WantedItems<'_>,
         hold: &mut dyn FnMut(T) -> Result<()>,
     ) -> Result<()> {
         self.clear();
         self.segments.clear();
         let mut first = 0;
         let mut wanted = match wanted {
-            Wanted::All => None,
-            Wanted::Some(numbers) => Some(numbers.iter().copied()),
+            WantedItems::All => None,
+            WantedItems::Some(numbers) => Some(numbers.iter().copied()),
         };
         let mut next = wanted.as_mut().map(|wanted| wanted.next());
         for &(items, from) in &saved.segments {
@@ -192,7 +192,7 @@ fn too_few(items: u64) -> Error {
 }
 
 /// Which items of a log are to be had again.
-pub(super) enum Wanted<'a> {
+pub(super) enum WantedItems<'a> {
     /// Each.
     All,
     /// Those with these numbers, in order. The others are passed over.
@@ -200,7 +200,7 @@ pub(super) enum Wanted<'a> {
 }
 
 /// A log as it was saved.
-pub(super) struct Saved<'a> {
+pub(super) struct SavedLog<'a> {
     /// How many items, and from where.
     segments: Vec<(u64, StateReader<'a>)>,
     now: Now<'a>,
@@ -215,8 +215,8 @@ enum Now<'a> {
     Elsewhere(StateReader<'a>),
 }
 
-impl<'a> Saved<'a> {
-    pub(super) fn read(from: &mut StateReader<'a>) -> Result<Saved<'a>> {
+impl<'a> SavedLog<'a> {
+    pub(super) fn read(from: &mut StateReader<'a>) -> Result<SavedLog<'a>> {
         let count = from.number()?;
         let (mut segments, mut items) = (Vec::new(), 0u64);
         for _ in 0..count {
@@ -232,7 +232,7 @@ impl<'a> Saved<'a> {
             true => Now::Behind { ended: from.flag()? },
             false => Now::Elsewhere(from.nested()?),
         };
-        Ok(Saved { segments, now })
+        Ok(SavedLog { segments, now })
     }
 
     /// How many items there are.
@@ -246,9 +246,9 @@ mod tests {
     use super::*;
 
     /// The numbers from 0 on; those that 4 divides fail, 11 is the end.
-    struct Numbers(u64);
+    struct NumberSet(u64);
 
-    impl Pass<u64> for Numbers {
+    impl Pass<u64> for NumberSet {
         fn next(&mut self) -> Result<Option<u64>> {
             if self.0 == 11 {
                 return Ok(None);
@@ -275,10 +275,13 @@ mod tests {
         }
     }
 
-    fn restored(state: &StateWriter, wanted: Wanted<'_>) -> Result<(Vec<u64>, u64, ReplayLog)> {
-        let (mut input, mut replay, mut held) = (Numbers(0), ReplayLog::default(), Vec::new());
+    fn restored(
+        state: &StateWriter,
+        wanted: WantedItems<'_>,
+    ) -> Result<(Vec<u64>, u64, ReplayLog)> {
+        let (mut input, mut replay, mut held) = (NumberSet(0), ReplayLog::default(), Vec::new());
         let mut reader = StateReader::new(state.numbers());
-        let saved = Saved::read(&mut reader)?;
+        let saved = SavedLog::read(&mut reader)?;
         reader.end()?;
         replay.restore(&saved, &mut input, wanted, &mut |item| {
             held.push(item);
@@ -290,31 +293,32 @@ mod tests {
     #[test]
     fn items_between_failures_are_had_again() {
         for calls in 0..14 {
-            let (mut input, mut replay, mut held) = (Numbers(0), ReplayLog::default(), Vec::new());
+            let (mut input, mut replay, mut held) =
+                (NumberSet(0), ReplayLog::default(), Vec::new());
             for _ in 0..calls {
                 held.extend(replay.next(&mut input).unwrap_or(None));
             }
             let mut state = StateWriter::default();
             replay.save(&input, &mut state);
-            let (again, at, other) = restored(&state, Wanted::All).unwrap();
+            let (again, at, other) = restored(&state, WantedItems::All).unwrap();
             assert_eq!((&again, at), (&held, input.0), "after {calls} calls");
             assert_eq!(other.items(), replay.items());
             let mut copy = StateWriter::default();
-            other.save(&Numbers(at), &mut copy);
+            other.save(&NumberSet(at), &mut copy);
             assert_eq!(copy.numbers(), state.numbers());
             let odd: Vec<u64> = (0..held.len() as u64).filter(|number| number % 2 == 1).collect();
             let expected: Vec<u64> = odd.iter().map(|&number| held[number as usize]).collect();
-            assert_eq!(restored(&state, Wanted::Some(&odd)).unwrap().0, expected);
+            assert_eq!(restored(&state, WantedItems::Some(&odd)).unwrap().0, expected);
         }
     }
 
     #[test]
     fn items_apart_are_forgotten_one_by_one() {
-        let (mut input, mut replay) = (Numbers(1), ReplayLog::default());
-        let held = |replay: &ReplayLog, input: &Numbers| {
+        let (mut input, mut replay) = (NumberSet(1), ReplayLog::default());
+        let held = |replay: &ReplayLog, input: &NumberSet| {
             let mut state = StateWriter::default();
             replay.save(input, &mut state);
-            let (held, at, _) = restored(&state, Wanted::All).unwrap();
+            let (held, at, _) = restored(&state, WantedItems::All).unwrap();
             assert_eq!(at, input.0);
             held
         };
@@ -338,7 +342,7 @@ mod tests {
             numbers.iter().for_each(|&number| state.push(number));
             state
         };
-        let refused = |numbers: &[u64]| restored(&state(numbers), Wanted::All).is_err();
+        let refused = |numbers: &[u64]| restored(&state(numbers), WantedItems::All).is_err();
         assert!(!refused(&[1, 2, 1, 1, 1, 0]));
         assert!(!refused(&[1, 1, 1, 10, 1, 1]));
         for wrong in [

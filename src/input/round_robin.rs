@@ -12,7 +12,7 @@ use crate::input::memory;
 use crate::input::numbering::Numbering;
 use crate::input::spec::ElementSpec;
 use crate::input::split::examples;
-use crate::tensor::origin::Share;
+use crate::tensor::origin::BatchShare;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorParts};
 use crate::values::Value;
 
@@ -75,7 +75,7 @@ fn missing(
     component: &mut Tensor,
     other: &Tensor,
     device: DeviceId,
-    (zero, share): (&Tensor, Share),
+    (zero, share): (&Tensor, BatchShare),
 ) -> Result<()> {
     let shape = match other.shape().rank() {
         0 => Shape::scalar(),

@@ -12,7 +12,7 @@ use crate::error::memory;
 use crate::input::cardinality::Cardinality;
 use crate::input::pass::Pass;
 use crate::input::position::{Description, StateReader, StateWriter, unfit};
-use crate::input::replay_log::{ReplayLog, Saved, Wanted};
+use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
 
 /// What there may be no memory for.
 const SHUFFLED: &str = "elements of a shuffle's buffer";
@@ -147,7 +147,7 @@ impl<T: Send> ShufflePass<T> {
 
     /// Fills the buffer as it was after `self.drawn` draws of the round. The draws are made again on
     /// the numbers of the items alone, so that only those items need be made that are left.
-    fn take_again(&mut self, saved: &Saved<'_>) -> Result<()> {
+    fn take_again(&mut self, saved: &SavedLog<'_>) -> Result<()> {
         let items = saved.items();
         // Not to fill the memory with the numbers of items that there never were.
         match self.cardinality {
@@ -159,7 +159,7 @@ impl<T: Send> ShufflePass<T> {
             Cardinality::Exact(_) => {}
             _ if items.min(self.shuffle.limit as u64) < CERTAIN => {}
             _ => {
-                let all_skipped = Wanted::Some(&[]);
+                let all_skipped = WantedItems::Some(&[]);
                 self.replay.restore(saved, &mut *self.input, all_skipped, &mut |_| Ok(()))?;
             }
         }
@@ -188,7 +188,7 @@ impl<T: Send> ShufflePass<T> {
         let buffer = &mut self.buffer;
         buffer.clear();
         memory::reserve(buffer, self.expected.max(numbers.len()), SHUFFLED)?;
-        self.replay.restore(saved, &mut *self.input, Wanted::Some(&numbers), &mut |item| {
+        self.replay.restore(saved, &mut *self.input, WantedItems::Some(&numbers), &mut |item| {
             buffer.push(item);
             Ok(())
         })?;
@@ -260,7 +260,7 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
         self.filled = from.flag()?;
         self.input_ended = from.flag()?;
         self.random = self.shuffle.random(self.pass, self.round);
-        let saved = Saved::read(from)?;
+        let saved = SavedLog::read(from)?;
         self.take_again(&saved)
     }
 

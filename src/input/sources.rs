@@ -6,7 +6,7 @@ use crate::error::memory::list;
 use crate::error::{Error, Result};
 use crate::input::arguments::in_range;
 use crate::input::dataset::Dataset;
-use crate::input::files::{File, FileList, FilesOptions, MAX_AT_ONCE, OpenedDataset, Source};
+use crate::input::files::{File, FileList, FileSource, FilesOptions, MAX_AT_ONCE, OpenedDataset};
 use crate::input::generator::{Generated, Generator};
 use crate::input::memory;
 use crate::input::op::Op;
@@ -166,7 +166,7 @@ impl Dataset {
         let what = format_args!("between 1 and {MAX_AT_ONCE}");
         let at_once = in_range("open_file_count", files_at_once, 1..=MAX_AT_ONCE, what)?;
         let in_turn = in_range("consecutive_count", elements_in_turn, 1.., "1 or more")?;
-        let source = Source {
+        let source = FileSource {
             paths: paths.iter().map(|&path| path.into()).collect(),
             open: Arc::new(move |file| {
                 let dataset = open(file)?;
@@ -184,7 +184,7 @@ impl Dataset {
             None => source.dataset(0)?.facts.spec,
         };
         spec.check_describes_elements("element_spec")?;
-        let source = Arc::new(Source { spec, ..source });
+        let source = Arc::new(FileSource { spec, ..source });
         let own = Arc::new((0..paths.len()).collect());
         let list = FileList { own, share: None, order: source.order(), source };
         Dataset::of(Op::Files(list), &[])

@@ -11,7 +11,7 @@ use crate::input::position::Description;
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::observe::{self, Phase};
 use crate::strategy::Strategy;
-use crate::tensor::origin::Share;
+use crate::tensor::origin::BatchShare;
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
@@ -108,7 +108,7 @@ pub fn split_rows(
             let (layout, offset) = whole.layout().slice(0, start, start + size, 1)?;
             start += size;
             let mut part = whole.slice(0, 0, 0, 1)?;
-            let share = Share { examples: size as u64, origin: None };
+            let share = BatchShare { examples: size as u64, origin: None };
             element_buffer::view(&mut part, whole, layout, offset, device, Some(share))?;
             Ok(part)
         });

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::input::arguments::in_range;
-use crate::input::batch::Batch;
+use crate::input::batch::BatchParameters;
 use crate::input::cache::Cached;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
@@ -136,7 +136,7 @@ impl Dataset {
     /// RESOURCE_EXHAUSTED if there is no memory for one. Elements before one that fails are in the
     /// next batch.
     pub fn batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
-        self.then(Op::Batch(Batch::new(size, drop_remainder)?))
+        self.then(Op::Batch(BatchParameters::new(size, drop_remainder)?))
     }
 
     /// Batches of `size` elements, stacked along a new dimension 0, each padded with zeros, at the
@@ -147,7 +147,7 @@ impl Dataset {
     /// the elements of a batch differ in dtype or rank (they are left out then) and
     /// RESOURCE_EXHAUSTED if there is no memory for one.
     pub fn padded_batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
-        self.then(Op::PaddedBatch(Batch::new(size, drop_remainder)?))
+        self.then(Op::PaddedBatch(BatchParameters::new(size, drop_remainder)?))
     }
 
     /// The rows of all batches as one stream, cut into batches of `sizes`, over and over again. A

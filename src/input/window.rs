@@ -15,7 +15,7 @@ pub(super) struct Window {
 }
 
 /// A part of a tensor: positions in its storage, and how many elements behind its first one.
-pub(super) type Rows<'a> = (&'a Tensor, Layout, usize);
+pub(super) type RowWindow<'a> = (&'a Tensor, Layout, usize);
 
 impl Window {
     pub(super) fn new() -> Result<Window> {
@@ -26,7 +26,7 @@ impl Window {
 
     /// Copies the elements of `source` to the same positions of `target`, of the same dtype and
     /// shape. INVALID_ARGUMENT if they differ.
-    pub(super) fn copy(&mut self, source: Rows<'_>, target: Rows<'_>) -> Result<()> {
+    pub(super) fn copy(&mut self, source: RowWindow<'_>, target: RowWindow<'_>) -> Result<()> {
         point(&mut self.from, source)?;
         point(&mut self.to, target)?;
         // SAFETY: the target is part of a buffer that is being filled, and that nobody else has.
@@ -39,6 +39,6 @@ impl Window {
     }
 }
 
-fn point(window: &mut Tensor, (tensor, layout, elements): Rows<'_>) -> Result<()> {
+fn point(window: &mut Tensor, (tensor, layout, elements): RowWindow<'_>) -> Result<()> {
     element_buffer::view(window, tensor, layout, elements, tensor.device(), None)
 }

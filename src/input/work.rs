@@ -15,57 +15,57 @@ const MAX_DEPTH: usize = 32;
 
 /// An iterator, or a pass whose elements a thread makes ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Node(u64);
+pub(super) struct WorkNode(u64);
 
-impl Node {
+impl WorkNode {
     /// One that no other is equal to.
-    pub(super) fn new() -> Node {
+    pub(super) fn new() -> WorkNode {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        Node(NEXT.fetch_add(1, Ordering::Relaxed))
+        WorkNode(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
 /// What a thread is inside of, from the outermost to the innermost. It is of fixed size and not
 /// dropped, so that it costs no memory.
 #[derive(Clone, Copy)]
-pub(super) struct Chain {
-    nodes: [Node; MAX_DEPTH],
+pub(super) struct WorkChain {
+    nodes: [WorkNode; MAX_DEPTH],
     count: usize,
 }
 
 thread_local! {
-    static CHAIN: RefCell<Chain> = const { RefCell::new(Chain::EMPTY) };
+    static CHAIN: RefCell<WorkChain> = const { RefCell::new(WorkChain::EMPTY) };
 }
 
-impl Chain {
+impl WorkChain {
     /// Inside of nothing.
-    pub(super) const EMPTY: Chain = Chain { nodes: [Node(0); MAX_DEPTH], count: 0 };
+    pub(super) const EMPTY: WorkChain = WorkChain { nodes: [WorkNode(0); MAX_DEPTH], count: 0 };
 
     /// What the calling thread is inside of.
-    pub(super) fn current() -> Chain {
+    pub(super) fn current() -> WorkChain {
         CHAIN.with_borrow(|chain| *chain)
     }
 
     /// The same, and inside of `node`. FAILED_PRECONDITION if that is too much.
-    pub(super) fn with(mut self, node: Node) -> Result<Chain> {
+    pub(super) fn with(mut self, node: WorkNode) -> Result<WorkChain> {
         self.push(node).map(|()| self)
     }
 
     /// Makes this what the calling thread is inside of, which is inside of nothing, until what comes
     /// back is dropped.
-    pub(super) fn enter(&self) -> Inside {
+    pub(super) fn enter(&self) -> InsideGuard {
         CHAIN.with_borrow_mut(|chain| {
             debug_assert_eq!(chain.count, 0, "the thread is the library's own");
             *chain = *self;
         });
-        Inside { count: 0 }
+        InsideGuard { count: 0 }
     }
 
-    fn nodes(&self) -> &[Node] {
+    fn nodes(&self) -> &[WorkNode] {
         &self.nodes[..self.count]
     }
 
-    fn push(&mut self, node: Node) -> Result<()> {
+    fn push(&mut self, node: WorkNode) -> Result<()> {
         let Some(place) = self.nodes.get_mut(self.count) else { return Err(too_deep()) };
         *place = node;
         self.count += 1;
@@ -82,12 +82,12 @@ fn too_deep() -> Error {
 }
 
 /// Being inside of something; ends when this is dropped, also by a panic.
-pub(super) struct Inside {
+pub(super) struct InsideGuard {
     /// How much the thread was inside of before.
     count: usize,
 }
 
-impl Drop for Inside {
+impl Drop for InsideGuard {
     fn drop(&mut self) {
         CHAIN.with_borrow_mut(|chain| chain.count = self.count);
     }
@@ -95,15 +95,15 @@ impl Drop for Inside {
 
 /// Whether the calling thread is inside of `node`, or works for a thread that is.
 #[inline]
-pub(super) fn is_inside(node: Node) -> bool {
+pub(super) fn is_inside(node: WorkNode) -> bool {
     CHAIN.with_borrow(|chain| chain.nodes().contains(&node))
 }
 
 /// Enters an iterator. FAILED_PRECONDITION if the thread is inside of too many.
-pub(super) fn enter(iterator: Node) -> Result<Inside> {
+pub(super) fn enter(iterator: WorkNode) -> Result<InsideGuard> {
     CHAIN.with_borrow_mut(|chain| {
         let count = chain.count;
-        chain.push(iterator).map(|()| Inside { count })
+        chain.push(iterator).map(|()| InsideGuard { count })
     })
 }
 
@@ -114,13 +114,13 @@ mod tests {
 
     #[test]
     fn a_thread_is_inside_of_what_it_has_entered() {
-        let (one, two, ahead) = (Node::new(), Node::new(), Node::new());
+        let (one, two, ahead) = (WorkNode::new(), WorkNode::new(), WorkNode::new());
         let outer = enter(one).unwrap();
         assert!(is_inside(one) && !is_inside(two));
         {
             let _inner = enter(two).unwrap();
             assert!(is_inside(one) && is_inside(two));
-            let chain = Chain::current().with(ahead).unwrap();
+            let chain = WorkChain::current().with(ahead).unwrap();
             std::thread::spawn(move || {
                 let inside = chain.enter();
                 assert!(is_inside(one) && is_inside(two) && is_inside(ahead));
@@ -137,11 +137,11 @@ mod tests {
 
     #[test]
     fn depth_has_an_end() {
-        let inside: Vec<_> = (0..MAX_DEPTH).map(|_| enter(Node::new()).unwrap()).collect();
-        let refused = enter(Node::new()).map(drop).unwrap_err();
+        let inside: Vec<_> = (0..MAX_DEPTH).map(|_| enter(WorkNode::new()).unwrap()).collect();
+        let refused = enter(WorkNode::new()).map(drop).unwrap_err();
         assert_eq!(refused.status(), Status::FailedPrecondition);
-        assert!(Chain::current().with(Node::new()).is_err());
+        assert!(WorkChain::current().with(WorkNode::new()).is_err());
         inside.into_iter().rev().for_each(drop);
-        assert_eq!(Chain::current().count, 0);
+        assert_eq!(WorkChain::current().count, 0);
     }
 }

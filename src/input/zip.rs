@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::element_buffer::{BufferPool, Reusable, in_use};
-use crate::input::facts::{Facts, Rows};
-use crate::input::gathered::Gathered;
+use crate::input::facts::{Facts, RowFacts};
+use crate::input::gathered::GatheredElements;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::slices::Arrays;
@@ -40,7 +40,7 @@ impl Zip {
         inputs: Vec<Box<dyn Pass<Value>>>,
         first_finite: usize,
     ) -> Result<Box<dyn Pass<Value>>> {
-        let taken = inputs.iter().map(|_| Gathered::default()).collect();
+        let taken = inputs.iter().map(|_| GatheredElements::default()).collect();
         let mut pass = ZipPass {
             zip: self.clone(),
             inputs,
@@ -56,7 +56,7 @@ impl Zip {
 }
 
 /// The arrays of all datasets, if the elements of each are all rows of some.
-pub(super) fn rows(inputs: &[&Facts]) -> Result<Option<Rows>> {
+pub(super) fn rows(inputs: &[&Facts]) -> Result<Option<RowFacts>> {
     let all = || inputs.iter().map_while(|input| input.rows_in_order());
     if all().count() < inputs.len() {
         return Ok(None);
@@ -66,7 +66,7 @@ pub(super) fn rows(inputs: &[&Facts]) -> Result<Option<Rows>> {
     for arrays in all() {
         components.extend(arrays.part(0, rows)?.components);
     }
-    Ok(Some(Rows { arrays: Arc::new(Arrays { components, rows }), in_order: true }))
+    Ok(Some(RowFacts { arrays: Arc::new(Arrays { components, rows }), in_order: true }))
 }
 
 /// Says in the log if datasets are known to have different numbers of elements, which a strict process
@@ -115,7 +115,7 @@ struct ZipPass {
     first_finite: usize,
     /// What the inputs have given for the element at hand. It stays if another fails, so that
     /// the inputs keep in step.
-    taken: Vec<Gathered>,
+    taken: Vec<GatheredElements>,
     ended: bool,
     nothing: Value,
     pool: BufferPool<Zipped>,
@@ -123,7 +123,7 @@ struct ZipPass {
 
 impl ZipPass {
     fn let_go(&mut self) {
-        self.taken.iter_mut().for_each(Gathered::clear);
+        self.taken.iter_mut().for_each(GatheredElements::clear);
     }
 }
 

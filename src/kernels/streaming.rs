@@ -56,14 +56,14 @@ pub fn select(traffic: usize) {
 
 /// A place in the first cache for part of an output.
 #[repr(align(64))]
-pub struct Tile([MaybeUninit<u8>; TILE]);
+pub struct OutputTile([MaybeUninit<u8>; TILE]);
 
-impl Tile {
+impl OutputTile {
     /// A tile that holds nothing yet.
     #[inline(always)]
     #[expect(clippy::new_without_default, reason = "a default is something, this is nothing")]
-    pub fn new() -> Tile {
-        Tile([MaybeUninit::uninit(); TILE])
+    pub fn new() -> OutputTile {
+        OutputTile([MaybeUninit::uninit(); TILE])
     }
 
     /// All of it as elements of a type that divides a line.
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_tile_is_whole_lines() {
-        let mut tile = Tile::new();
+        let mut tile = OutputTile::new();
         assert_eq!(tile.elements::<f64>().len(), 512);
         assert!(tile.elements::<u8>().as_ptr().addr().is_multiple_of(LINE));
     }

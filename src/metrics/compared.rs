@@ -2,8 +2,8 @@
 
 use crate::error::{Result, memory};
 use crate::metrics::Metrics;
-use crate::metrics::kind::Kind;
-use crate::metrics::part::Slot;
+use crate::metrics::kind::MetricKind;
+use crate::metrics::part::AddedToEntry;
 use crate::strategy::metrics::{Added, Additions, Metric, What};
 
 impl Additions for Metrics {
@@ -17,23 +17,26 @@ impl Additions for Metrics {
         if part.step != step {
             return Ok(Vec::new());
         }
-        let is_empty = |slot: &Slot| {
+        let is_empty = |slot: &AddedToEntry| {
             (slot.sum, slot.weight, slot.hits, slot.of) == (0.0, 0.0, 0, 0) && slot.cells.is_empty()
         };
         let added = entries.iter().zip(&part.slots).filter(|(_, slot)| !is_empty(slot));
         let added = added.map(|(entry, slot)| {
             let what = match entry.kind {
-                Kind::Sum => What::Sum(slot.sum),
-                Kind::Mean => What::Mean(Metric { sum: slot.sum, weight: slot.weight }),
-                Kind::Count => What::Sum(slot.hits as f64),
-                Kind::Accuracy => {
+                MetricKind::Sum => What::Sum(slot.sum),
+                MetricKind::Mean => What::Mean(Metric { sum: slot.sum, weight: slot.weight }),
+                MetricKind::Count => What::Sum(slot.hits as f64),
+                MetricKind::Accuracy => {
                     What::Mean(Metric { sum: slot.hits as f64, weight: slot.of as f64 })
                 }
-                Kind::Confusion { .. } | Kind::Auc { .. } => {
+                MetricKind::Confusion { .. } | MetricKind::Auc { .. } => {
                     let mut cells = memory::list(slot.cells.len(), "cells of a metric")?;
                     cells.extend_from_slice(&slot.cells);
                     // A score at the border of two bins is in the one or the other by rounding.
-                    What::Cells { cells, near: u32::from(matches!(entry.kind, Kind::Auc { .. })) }
+                    What::Cells {
+                        cells,
+                        near: u32::from(matches!(entry.kind, MetricKind::Auc { .. })),
+                    }
                 }
             };
             Ok(Added { of: self.number, name: entry.name.as_str().to_owned(), what })

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 
 /// What an entry accumulates. The cells of a matrix or histogram are numbered from 0, in rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum MetricKind {
     /// A sum of numbers.
     Sum,
     /// A sum of numbers and of their weights; the quotient is the mean.
@@ -29,26 +29,26 @@ pub enum Kind {
     },
 }
 
-impl Kind {
+impl MetricKind {
     /// A matrix of so many classes has cells that 32 bits can number.
     pub const MOST_CLASSES: i64 = 1 << 15;
     /// The most bins of a histogram.
     pub const MOST_BINS: i64 = 1 << 24;
 
     /// A confusion matrix.
-    pub fn confusion(classes: i64) -> Result<Kind> {
-        if !(1..=Kind::MOST_CLASSES).contains(&classes) {
-            let most = Kind::MOST_CLASSES;
+    pub fn confusion(classes: i64) -> Result<MetricKind> {
+        if !(1..=MetricKind::MOST_CLASSES).contains(&classes) {
+            let most = MetricKind::MOST_CLASSES;
             let problem = format!("{classes}; a confusion matrix has 1 to {most} classes");
             return Err(Error::invalid("options.class_count", problem));
         }
-        Ok(Kind::Confusion { classes: classes as u32 })
+        Ok(MetricKind::Confusion { classes: classes as u32 })
     }
 
     /// A histogram of scores.
-    pub fn auc(bins: i64, lowest: f64, highest: f64) -> Result<Kind> {
-        if !(1..=Kind::MOST_BINS).contains(&bins) {
-            let problem = format!("{bins}; a histogram has 1 to {} bins", Kind::MOST_BINS);
+    pub fn auc(bins: i64, lowest: f64, highest: f64) -> Result<MetricKind> {
+        if !(1..=MetricKind::MOST_BINS).contains(&bins) {
+            let problem = format!("{bins}; a histogram has 1 to {} bins", MetricKind::MOST_BINS);
             return Err(Error::invalid("options.bin_count", problem));
         }
         for (score, argument) in
@@ -69,14 +69,14 @@ impl Kind {
             );
             return Err(Error::invalid("options.highest_score", problem));
         }
-        Ok(Kind::Auc { bins: bins as u32, lowest, highest })
+        Ok(MetricKind::Auc { bins: bins as u32, lowest, highest })
     }
 
     /// Its rows and columns, if it has cells.
     pub fn cells(self) -> Option<[usize; 2]> {
         match self {
-            Kind::Confusion { classes } => Some([classes as usize; 2]),
-            Kind::Auc { bins, .. } => Some([2, bins as usize]),
+            MetricKind::Confusion { classes } => Some([classes as usize; 2]),
+            MetricKind::Auc { bins, .. } => Some([2, bins as usize]),
             _ => None,
         }
     }
@@ -84,12 +84,12 @@ impl Kind {
     /// What it is, in words.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Sum => "a sum",
-            Kind::Mean => "a mean",
-            Kind::Count => "a count",
-            Kind::Accuracy => "an accuracy",
-            Kind::Confusion { .. } => "a confusion matrix",
-            Kind::Auc { .. } => "an AUC",
+            MetricKind::Sum => "a sum",
+            MetricKind::Mean => "a mean",
+            MetricKind::Count => "a count",
+            MetricKind::Accuracy => "an accuracy",
+            MetricKind::Confusion { .. } => "a confusion matrix",
+            MetricKind::Auc { .. } => "an AUC",
         }
     }
 }

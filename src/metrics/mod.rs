@@ -29,8 +29,8 @@ use crate::strategy::{ReplicaContext, Strategy};
 use crate::text::Text;
 use parking_lot::Mutex;
 
-use kind::Kind;
-use part::{Part, Slot};
+use kind::MetricKind;
+use part::{AddedToEntry, ReplicaMetrics};
 pub use total::{ClassCounts, Total};
 
 /// Named metrics of one strategy, in the order in which they were defined.
@@ -41,7 +41,7 @@ pub struct Metrics {
     /// The last step that added to them, and in the lowest bit whether it is in progress.
     state: AtomicU64,
     /// One for each replica, whose thread has the lock to itself while steps run.
-    parts: Vec<CachePadded<Mutex<Part>>>,
+    parts: Vec<CachePadded<Mutex<ReplicaMetrics>>>,
     entries: Mutex<Vec<MetricEntry>>,
     /// What replicas add reaches the totals where the ranks exchange it, and not here.
     is_over_ranks: bool,
@@ -49,7 +49,7 @@ pub struct Metrics {
 
 struct MetricEntry {
     name: Text,
-    kind: Kind,
+    kind: MetricKind,
     total: Total,
 }
 
@@ -72,7 +72,7 @@ impl Metrics {
     }
 
     /// Adds an entry, and says at which index. Fails while a step adds to the metrics.
-    pub fn define(&self, name: &str, kind: Kind) -> Result<usize> {
+    pub fn define(&self, name: &str, kind: MetricKind) -> Result<usize> {
         let total = Total::new(kind)?;
         let mut entries = self.entries.lock();
         self.check_idle()?;
@@ -81,7 +81,7 @@ impl Metrics {
             return Err(Error::invalid("name", problem));
         }
         for part in &self.parts {
-            part.lock().slots.push(Slot::new(kind));
+            part.lock().slots.push(AddedToEntry::new(kind));
         }
         entries.push(MetricEntry { name: name.into(), kind, total });
         Ok(entries.len() - 1)
@@ -93,7 +93,7 @@ impl Metrics {
     }
 
     /// The name of entry `index`, and what it is of.
-    pub fn entry(&self, index: usize) -> Result<(Text, Kind)> {
+    pub fn entry(&self, index: usize) -> Result<(Text, MetricKind)> {
         self.inspect_entry(index, |entry| Ok((entry.name.clone(), entry.kind)))
     }
 
@@ -138,7 +138,7 @@ impl Metrics {
     /// How class `class` of confusion matrix `index` was predicted.
     pub fn class(&self, index: usize, class: i64) -> Result<ClassCounts> {
         self.inspect_entry(index, |entry| {
-            let Kind::Confusion { classes } = entry.kind else {
+            let MetricKind::Confusion { classes } = entry.kind else {
                 let problem = format!("is {}, not a confusion matrix", entry.kind.name());
                 return Err(Error::invalid("index", problem));
             };
@@ -197,7 +197,7 @@ impl Metrics {
         self: &Arc<Self>,
         context: &ReplicaContext,
         index: usize,
-        change: impl FnOnce(&mut Slot) -> Result<()>,
+        change: impl FnOnce(&mut AddedToEntry) -> Result<()>,
     ) -> Result<()> {
         let step = self.take_part(context)?;
         let mut part = self.parts[context.replica()].lock();

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result, memory};
 use crate::metrics::Metrics;
-use crate::metrics::part::Slot;
+use crate::metrics::part::AddedToEntry;
 use crate::strategy::ranks::totals::Totals;
 use crate::strategy::ranks::wire::{Reader, Writer};
 
@@ -35,7 +35,7 @@ impl Totals for Metrics {
                 let entry = entries.get_mut(number).ok_or_else(|| {
                     Error::precondition("the ranks have defined different metrics")
                 })?;
-                let mut slot = Slot::new(entry.kind);
+                let mut slot = AddedToEntry::new(entry.kind);
                 (slot.sum, slot.weight) = (from.float()?, from.float()?);
                 (slot.hits, slot.of) = (from.number()? as i64, from.number()? as i64);
                 let cells = from.count()?;

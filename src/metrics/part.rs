@@ -3,7 +3,7 @@
 use crate::error::{Error, Result, memory};
 use crate::kernels::view::View;
 use crate::metrics::elements::{columns, read_classes, read_scores, read_top, rows};
-use crate::metrics::kind::Kind;
+use crate::metrics::kind::MetricKind;
 
 /// Above this not every whole number is a float64.
 const MOST_WHOLE: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
@@ -13,24 +13,24 @@ const CHUNK: usize = 256;
 
 /// What one replica has added to all entries in `step`; what is older counts for nothing.
 #[derive(Default)]
-pub(super) struct Part {
+pub(super) struct ReplicaMetrics {
     pub step: u64,
-    pub slots: Vec<Slot>,
+    pub slots: Vec<AddedToEntry>,
 }
 
-impl Part {
+impl ReplicaMetrics {
     /// Makes this the part of `step`, empty if it was that of another one.
     pub fn begin(&mut self, step: u64) {
         if self.step != step {
             self.step = step;
-            self.slots.iter_mut().for_each(Slot::clear);
+            self.slots.iter_mut().for_each(AddedToEntry::clear);
         }
     }
 }
 
 /// What was added to one entry.
-pub(super) struct Slot {
-    kind: Kind,
+pub(super) struct AddedToEntry {
+    kind: MetricKind,
     /// Of a sum or a mean.
     pub sum: f64,
     pub weight: f64,
@@ -42,9 +42,9 @@ pub(super) struct Slot {
     pub cells: Vec<u32>,
 }
 
-impl Slot {
-    pub fn new(kind: Kind) -> Slot {
-        Slot { kind, sum: 0.0, weight: 0.0, hits: 0, of: 0, cells: Vec::new() }
+impl AddedToEntry {
+    pub fn new(kind: MetricKind) -> AddedToEntry {
+        AddedToEntry { kind, sum: 0.0, weight: 0.0, hits: 0, of: 0, cells: Vec::new() }
     }
 
     fn clear(&mut self) {
@@ -61,13 +61,13 @@ impl Slot {
             ));
         }
         match self.kind {
-            Kind::Sum | Kind::Mean => {
+            MetricKind::Sum | MetricKind::Mean => {
                 self.sum += sum;
                 self.weight += weight;
             }
-            Kind::Count | Kind::Accuracy => {
+            MetricKind::Count | MetricKind::Accuracy => {
                 let (hits, of) = (whole(sum, "sum")?, whole(weight, "weight")?);
-                if self.kind == Kind::Accuracy && hits > of {
+                if self.kind == MetricKind::Accuracy && hits > of {
                     let problem = format!("{hits} right predictions of {of}");
                     return Err(Error::invalid("sum", problem));
                 }
@@ -110,7 +110,7 @@ impl Slot {
     fn add_rows(&mut self, predicted: &View<'_>, labels: &View<'_>, count: usize) -> Result<()> {
         let (mut classes, mut guesses, mut scores) = ([0; CHUNK], [0; CHUNK], [0.0; CHUNK]);
         let columns = columns(predicted);
-        let is_auc = matches!(self.kind, Kind::Auc { .. });
+        let is_auc = matches!(self.kind, MetricKind::Auc { .. });
         self.check_columns(columns)?;
         for first in (0..count).step_by(CHUNK) {
             let rows = CHUNK.min(count - first);
@@ -141,8 +141,8 @@ impl Slot {
     /// Rows of scores have one for each class; an AUC takes one.
     fn check_columns(&self, columns: Option<usize>) -> Result<()> {
         let expected = match self.kind {
-            Kind::Confusion { classes } => Some(classes as usize),
-            Kind::Auc { .. } => Some(1),
+            MetricKind::Confusion { classes } => Some(classes as usize),
+            MetricKind::Auc { .. } => Some(1),
             _ => None,
         };
         match (columns, expected) {
@@ -161,11 +161,11 @@ impl Slot {
     /// Adds the class that was predicted for the example in this row.
     pub fn one_label(&mut self, predicted: i64, label: i64, row: usize) -> Result<()> {
         match self.kind {
-            Kind::Accuracy => {
+            MetricKind::Accuracy => {
                 self.hits += i64::from(predicted == label);
                 self.of += 1;
             }
-            Kind::Confusion { classes } => {
+            MetricKind::Confusion { classes } => {
                 let column = check_class(predicted, classes.into(), "predicted", row)?;
                 let label = check_class(label, classes.into(), "labels", row)?;
                 self.cells.push(label * classes + column);
@@ -180,7 +180,7 @@ impl Slot {
 
     /// Adds the score of the example in this row, whose label is 0 or 1.
     pub fn one_score(&mut self, score: f64, label: i64, row: usize) -> Result<()> {
-        let Kind::Auc { bins, lowest, highest } = self.kind else {
+        let MetricKind::Auc { bins, lowest, highest } = self.kind else {
             let problem = format!("is {}, which takes no scores of two classes", self.kind.name());
             return Err(Error::invalid("index", problem));
         };

@@ -4,7 +4,7 @@
 
 use crate::error::Result;
 use crate::metrics::Metrics;
-use crate::metrics::kind::Kind;
+use crate::metrics::kind::MetricKind;
 use crate::metrics::total::Total;
 
 impl Metrics {
@@ -14,7 +14,7 @@ impl Metrics {
     }
 
     /// Names, kinds and a copy of what was accumulated, in the order in which they were defined.
-    pub fn export(&self) -> Result<Vec<(String, Kind, Total)>> {
+    pub fn export(&self) -> Result<Vec<(String, MetricKind, Total)>> {
         let entries = self.entries.lock();
         let exported = entries
             .iter()

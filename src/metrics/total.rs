@@ -1,8 +1,8 @@
 //! What has been accumulated over the steps that were committed, and what follows from it.
 
 use crate::error::{Result, memory};
-use crate::metrics::kind::Kind;
-use crate::metrics::part::Slot;
+use crate::metrics::kind::MetricKind;
+use crate::metrics::part::AddedToEntry;
 use crate::strategy::metrics::Metric;
 
 /// What one entry has accumulated.
@@ -57,10 +57,10 @@ impl ClassCounts {
 
 impl Total {
     /// Nothing yet. RESOURCE_EXHAUSTED if there is no memory for the cells.
-    pub(super) fn new(kind: Kind) -> Result<Total> {
+    pub(super) fn new(kind: MetricKind) -> Result<Total> {
         let Some([rows, columns]) = kind.cells() else {
             return Ok(match kind {
-                Kind::Sum | Kind::Mean => Total::Numbers { sum: 0.0, weight: 0.0 },
+                MetricKind::Sum | MetricKind::Mean => Total::Numbers { sum: 0.0, weight: 0.0 },
                 _ => Total::Counts { hits: 0, of: 0 },
             });
         };
@@ -91,7 +91,7 @@ impl Total {
     }
 
     /// Adds what a replica has added in a step.
-    pub(super) fn fold(&mut self, slot: &Slot) {
+    pub(super) fn fold(&mut self, slot: &AddedToEntry) {
         match self {
             Total::Numbers { sum, weight } => {
                 *sum += slot.sum;
@@ -108,12 +108,12 @@ impl Total {
     }
 
     /// The total as a sum and a weight, whose quotient is the mean, the accuracy or the AUC.
-    pub(super) fn metric(&self, kind: Kind) -> Metric {
+    pub(super) fn metric(&self, kind: MetricKind) -> Metric {
         match self {
             Total::Numbers { sum, weight } => Metric { sum: *sum, weight: *weight },
             Total::Counts { hits, of } => Metric { sum: *hits as f64, weight: *of as f64 },
             Total::Cells(cells) => match kind {
-                Kind::Confusion { classes } => {
+                MetricKind::Confusion { classes } => {
                     let right: i64 = cells.iter().step_by(classes as usize + 1).sum();
                     Metric { sum: right as f64, weight: cells.iter().sum::<i64>() as f64 }
                 }
@@ -165,8 +165,8 @@ mod tests {
     use super::*;
 
     fn auc(scores: &[(f64, i64)]) -> f64 {
-        let kind = Kind::auc(4, 0.0, 1.0).unwrap();
-        let (mut slot, mut total) = (Slot::new(kind), Total::new(kind).unwrap());
+        let kind = MetricKind::auc(4, 0.0, 1.0).unwrap();
+        let (mut slot, mut total) = (AddedToEntry::new(kind), Total::new(kind).unwrap());
         scores.iter().for_each(|&(score, label)| slot.one_score(score, label, 0).unwrap());
         total.fold(&slot);
         total.metric(kind).mean()
@@ -185,8 +185,8 @@ mod tests {
 
     #[test]
     fn classes_have_precision_and_recall() {
-        let kind = Kind::confusion(3).unwrap();
-        let (mut slot, mut total) = (Slot::new(kind), Total::new(kind).unwrap());
+        let kind = MetricKind::confusion(3).unwrap();
+        let (mut slot, mut total) = (AddedToEntry::new(kind), Total::new(kind).unwrap());
         for (predicted, label) in [(0, 0), (0, 0), (0, 1), (1, 1), (1, 0)] {
             slot.one_label(predicted, label, 0).unwrap();
         }

@@ -6,17 +6,17 @@ use super::watching::Local;
 
 /// The end of a run, as its thread saw it.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(super) struct RunEnd {
     pub at: u64,
     stretch: u64,
     pub spent: ByPhase<u64>,
     pub updated: u64,
 }
 
-impl Mark {
-    pub fn now(local: &Local) -> Mark {
+impl RunEnd {
+    pub fn now(local: &Local) -> RunEnd {
         let (stretch, updated) = (local.stretch.get(), local.updated.get());
-        Mark { at: clock::now(), stretch, spent: local.spent(), updated }
+        RunEnd { at: clock::now(), stretch, spent: local.spent(), updated }
     }
 
     /// Whether it was set on this thread, which has been measured ever since.
@@ -27,7 +27,7 @@ impl Mark {
 
 /// What a run is to the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum RunRole {
     /// It is measured.
     Now,
     /// The one after it is.

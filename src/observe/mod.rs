@@ -29,5 +29,5 @@ pub mod trace;
 mod watching;
 
 pub use phase::{Counter, Phase};
-pub use span::{Span, count, share, span};
+pub use span::{PhaseSpan, count, share, span};
 pub use watching::{note_rank, rank};

@@ -16,11 +16,11 @@ use super::advice::{self, Cause};
 use super::clock;
 use super::log::{self, Level};
 use super::machine::Watch;
-use super::mark::{Mark, Turn};
+use super::mark::{RunEnd, RunRole};
 use super::meter::read_clocks;
 pub use super::meter::{Meter, Opened};
 use super::processes::Usage;
-pub use super::running::Running;
+pub use super::running::WatchedRun;
 pub use super::sample::{Clocks, ReplicaSample, Setup, StepPlace, StepSample};
 use super::summary::Summary;
 use super::trace::{self, Detail, Event, Name};
@@ -52,7 +52,7 @@ pub struct Recorder {
     /// What the replicas of the step at hand leave.
     replicas: Box<[Mutex<ReplicaSample>]>,
     /// Where the step that is measured next begins.
-    pub(super) mark: Mutex<Option<Mark>>,
+    pub(super) mark: Mutex<Option<RunEnd>>,
     kept: Mutex<Option<KeptSteps>>,
 }
 
@@ -132,19 +132,19 @@ impl Recorder {
     }
 
     /// Whether the run that begins is one to be measured, or the next one is.
-    pub(super) fn take_turn(&self) -> Turn {
+    pub(super) fn take_turn(&self) -> RunRole {
         if !self.is_on() {
-            return Turn::Later;
+            return RunRole::Later;
         }
         let mut kept = self.kept.lock();
-        let Some(kept) = kept.as_mut() else { return Turn::Later };
+        let Some(kept) = kept.as_mut() else { return RunRole::Later };
         kept.seen += 1;
         let left_out = kept.left_out;
         kept.left_out = left_out.saturating_sub(1);
         match left_out {
-            0 => Turn::Now,
-            1 => Turn::Next,
-            _ => Turn::Later,
+            0 => RunRole::Now,
+            1 => RunRole::Next,
+            _ => RunRole::Later,
         }
     }
 
@@ -286,7 +286,7 @@ mod tests {
 
     fn step_of(recorder: &Recorder, strategy: u64, nanoseconds: u64) -> bool {
         let running = recorder.begin(strategy);
-        let meter = running.as_ref().and_then(Running::opened).map(Meter::start);
+        let meter = running.as_ref().and_then(WatchedRun::opened).map(Meter::start);
         burn(nanoseconds);
         let (place, measured) = (recorder.place(strategy, 1), meter.is_some());
         if let Some(meter) = meter {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::clock;
-use super::mark::{Mark, Turn};
+use super::mark::{RunEnd, RunRole};
 use super::meter::Opened;
 use super::phase::ByPhase;
 use super::report::Recorder;
@@ -16,10 +16,10 @@ const WORTH_CLOCKS: u64 = 200_000;
 
 /// A run that is watched: measured, or one at whose end the next is that is. Dropping it leaves it out.
 #[derive(Debug)]
-pub struct Running<'a> {
+pub struct WatchedRun<'a> {
     recorder: &'a Recorder,
     strategy: u64,
-    turn: Turn,
+    turn: RunRole,
     measured: Option<MeasuredRun>,
     /// What its thread had spent, and the bytes that it had updated, when the run began.
     spent: ByPhase<u64>,
@@ -31,26 +31,26 @@ pub struct Running<'a> {
 #[derive(Debug)]
 struct MeasuredRun {
     opened: Opened,
-    mark: Option<Mark>,
+    mark: Option<RunEnd>,
 }
 
 impl Recorder {
     /// The calling thread begins a run of the strategy with number `strategy`. `None` if it is not
     /// measured.
     #[inline]
-    pub fn begin(&self, strategy: u64) -> Option<Running<'_>> {
+    pub fn begin(&self, strategy: u64) -> Option<WatchedRun<'_>> {
         if watching::is_watched() { self.begin_watched(strategy) } else { None }
     }
 
     #[cold]
-    fn begin_watched(&self, strategy: u64) -> Option<Running<'_>> {
+    fn begin_watched(&self, strategy: u64) -> Option<WatchedRun<'_>> {
         LOCAL.with(|local| {
             // A step inside of one that is measured is a part of it.
             if local.running.get() {
                 return None;
             }
             let turn = self.take_turn();
-            let measured = (turn == Turn::Now || watching::is_traced()).then(|| {
+            let measured = (turn == RunRole::Now || watching::is_traced()).then(|| {
                 let mark = self.mark.lock().take().filter(|mark| mark.is_of(local));
                 local.measure_for(strategy);
                 local.running.set(true);
@@ -60,17 +60,25 @@ impl Recorder {
             });
             if measured.is_none() {
                 local.leave_out(strategy);
-                if turn == Turn::Later && !local.measuring.get() {
+                if turn == RunRole::Later && !local.measuring.get() {
                     return None;
                 }
             }
             let (spent, updated) = (local.spent(), local.updated.get());
-            Some(Running { recorder: self, strategy, turn, measured, spent, updated, left: false })
+            Some(WatchedRun {
+                recorder: self,
+                strategy,
+                turn,
+                measured,
+                spent,
+                updated,
+                left: false,
+            })
         })
     }
 }
 
-impl Running<'_> {
+impl WatchedRun<'_> {
     /// What replicas need to measure themselves, if the run is measured.
     pub fn opened(&self) -> Option<Opened> {
         self.measured.as_ref().map(|measured| measured.opened)
@@ -95,7 +103,7 @@ impl Running<'_> {
                 });
             }
             // A trace has all steps, and changes nothing in the report.
-            may_log = kept && self.turn == Turn::Now && self.recorder.keep(sample, with_clocks);
+            may_log = kept && self.turn == RunRole::Now && self.recorder.keep(sample, with_clocks);
         }
         let next = self.recorder.is_due() || watching::is_traced();
         LOCAL.with(|local| self.leave(local, next));
@@ -127,14 +135,14 @@ impl Running<'_> {
         local.updated.set(self.updated);
         if next {
             local.measure_for(self.strategy);
-            *self.recorder.mark.lock() = Some(Mark::now(local));
+            *self.recorder.mark.lock() = Some(RunEnd::now(local));
         } else {
             local.leave_out(self.strategy);
         }
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for WatchedRun<'_> {
     fn drop(&mut self) {
         if !self.left {
             LOCAL.with(|local| self.leave(local, false));

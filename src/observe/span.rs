@@ -13,7 +13,7 @@ use super::watching::{COUNTS, LOCAL, is_traced, is_watched};
 
 /// The calling thread spends its time on `phase` until this is dropped.
 #[must_use = "dropping it ends the span"]
-pub struct Span {
+pub struct PhaseSpan {
     open: Option<Open>,
     /// A thread ends its own spans.
     _own: PhantomData<*const ()>,
@@ -31,25 +31,25 @@ struct Open {
 /// From now on the calling thread spends its time on `phase`, and not on that of the span around it,
 /// until the span is dropped. One relaxed load where nobody watches.
 #[inline]
-pub fn span(phase: Phase) -> Span {
+pub fn span(phase: Phase) -> PhaseSpan {
     let open = if is_watched() { open(phase, phase.name()) } else { None };
-    Span { open, _own: PhantomData }
+    PhaseSpan { open, _own: PhantomData }
 }
 
 /// As [`span`], for a share of work that another thread's span is about: it is in the trace alone.
 #[inline]
-pub fn share(name: &'static str) -> Share {
-    Share { open: is_traced().then(|| (name, clock::now())), _own: PhantomData }
+pub fn share(name: &'static str) -> TraceSpan {
+    TraceSpan { open: is_traced().then(|| (name, clock::now())), _own: PhantomData }
 }
 
 /// A span of the trace alone.
 #[must_use = "dropping it ends the span"]
-pub struct Share {
+pub struct TraceSpan {
     open: Option<(&'static str, u64)>,
     _own: PhantomData<*const ()>,
 }
 
-impl Drop for Share {
+impl Drop for TraceSpan {
     #[inline]
     fn drop(&mut self) {
         if let Some((name, start)) = self.open.take() {
@@ -72,9 +72,9 @@ fn open(phase: Phase, name: &'static str) -> Option<Open> {
     })
 }
 
-impl Span {
+impl PhaseSpan {
     /// The same span with a name of its own in the trace.
-    pub fn named(mut self, name: &'static str) -> Span {
+    pub fn named(mut self, name: &'static str) -> PhaseSpan {
         if let Some(open) = &mut self.open {
             open.name = name;
         }
@@ -90,7 +90,7 @@ impl Span {
     }
 }
 
-impl Drop for Span {
+impl Drop for PhaseSpan {
     #[inline]
     fn drop(&mut self) {
         if let Some(open) = self.open.take() {

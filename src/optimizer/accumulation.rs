@@ -9,25 +9,25 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result, memory};
 use crate::kernels::dtype::DType;
 use crate::optimizer::reserved_tensor::ReservedTensor;
-use crate::optimizer::row_sums::{Merged, RowSums, Source, Workspace};
+use crate::optimizer::row_sums::{Merged, MergedRowSums, RowSource, Workspace};
 use crate::optimizer::variable_states::part_of;
 use crate::tensor::slab::{CACHE_SHIFT, Slab};
 use crate::tensor::{Shape, Tensor};
 use crate::values::variable::Variable;
 
-/// What the runs since the last update have contributed: one float64 tensor for each variable, made
-/// when it is first needed, and kept. So accumulating costs eight bytes of memory an element,
-/// whatever the number of replicas and runs, and the sum has the bits of one run with all of the
-/// contributions. Of a row-sparse variable it is the rows that were touched.
+/// The sum of the contributions since the last update: one float64 tensor for each variable, made when it is first
+/// needed, and kept. So accumulating costs eight bytes of memory an element, whatever the number of replicas and
+/// runs, and the sum has the bits of one run with all of the contributions. For a row-sparse variable it is the
+/// rows that were written.
 ///
-/// Beside the sums there is room for the gradients that an apply makes of them and of the last run,
-/// if it needs them twice and keeping them is less work than making them again.
+/// Beside the sums, memory is reserved for the gradients that an apply computes from them and from the last run,
+/// if it needs them twice and keeping them costs less than computing them again.
 pub(super) struct Accumulation {
     /// How many runs.
     pub(super) runs: u64,
     /// The sum of their weights.
     pub(super) weight: f64,
-    sums: Vec<Sum>,
+    sums: Vec<VariableSum>,
     /// Which variables are row-sparse.
     row_sparse: Vec<usize>,
     workspace: Workspace,
@@ -35,23 +35,23 @@ pub(super) struct Accumulation {
     gradient_slab: Slab,
 }
 
-enum Sum {
+enum VariableSum {
     Dense(DenseSum),
-    Rows(Box<RowSums>),
+    Rows(Box<MergedRowSums>),
 }
 
-/// What the runs since the last update have contributed to one variable.
+/// The sum of the contributions to one variable since the last update.
 #[derive(Debug)]
 pub struct AccumulatedSum {
     /// Which of the variables.
     pub index: usize,
-    /// If it is row-sparse, which of its rows were touched, ascending.
+    /// If it is row-sparse: the rows that were written, ascending.
     pub rows: Option<Vec<usize>>,
     /// The sum, float64: of the variable's shape, or for each of the rows.
     pub sum: Tensor,
 }
 
-/// The same, ready to be put in.
+/// The same sum, checked and ready to be imported.
 pub(super) enum PreparedSum {
     Dense(usize, Tensor),
     Rows(usize, Merged),
@@ -64,12 +64,12 @@ struct DenseSum {
     sums: [Option<ReservedTensor>; 2],
     /// Which of the two counts.
     counts: usize,
-    /// One of the runs wrote the variable; else what the room for the sum holds does not count.
+    /// One of the runs wrote the variable. If none did, the contents of the sum's memory do not count.
     written: bool,
     gradient: Option<ReservedTensor>,
 }
 
-/// Makes room for `shape` in `place`, if there is none.
+/// Reserves memory for `shape` in `place`, if there is none.
 fn reserve(
     place: &mut Option<ReservedTensor>,
     slab: &mut Slab,
@@ -84,15 +84,15 @@ fn reserve(
 }
 
 impl Accumulation {
-    /// Of no run. `is_row_sparse` says which of the variables have row-sparse gradients.
+    /// An accumulation of no runs. `is_row_sparse` says which of the variables have row-sparse gradients.
     pub(super) fn new(
         variables: &[Variable],
         is_row_sparse: impl Fn(usize) -> bool,
     ) -> Result<Accumulation> {
         let sum = |(index, variable)| {
             Ok(match is_row_sparse(index) {
-                true => Sum::Rows(Box::new(RowSums::new(variable)?)),
-                false => Sum::Dense(DenseSum::default()),
+                true => VariableSum::Rows(Box::new(MergedRowSums::new(variable)?)),
+                false => VariableSum::Dense(DenseSum::default()),
             })
         };
         let sums = variables.iter().enumerate().map(sum).collect::<Result<_>>()?;
@@ -108,15 +108,16 @@ impl Accumulation {
         })
     }
 
-    /// Has memory for the sum of variable `index`, which a row-sparse variable has since its rows were merged.
-    /// What ranks add up together is in host memory, in a row: this rank's `part`, and the next sum of that.
+    /// Reserves memory for the sum of variable `index`; a row-sparse variable has it since its rows were merged. A
+    /// sum that all ranks compute together lies in contiguous host memory: this rank's `part`, and the next sum of
+    /// that part.
     pub(super) fn reserve(
         &mut self,
         index: usize,
         variable: &Variable,
         part: Option<&Range<usize>>,
     ) -> Result<()> {
-        let Sum::Dense(DenseSum { sums, counts, .. }) = &mut self.sums[index] else {
+        let VariableSum::Dense(DenseSum { sums, counts, .. }) = &mut self.sums[index] else {
             return Ok(());
         };
         let (slab, dtype) = (&mut self.sum_slab, DType::Float64);
@@ -128,17 +129,18 @@ impl Accumulation {
         sums.iter_mut().try_for_each(|sum| reserve(sum, slab, dtype, shape, DeviceId::HOST))
     }
 
-    /// Has room for the gradient of variable `index`, which is not row-sparse, where the variable is: in a row.
+    /// Reserves contiguous memory on the variable's device for the gradient of variable `index`, which is not
+    /// row-sparse.
     pub(super) fn reserve_gradient(&mut self, index: usize, variable: &Variable) -> Result<()> {
-        let Sum::Dense(sum) = &mut self.sums[index] else { return Ok(()) };
+        let VariableSum::Dense(sum) = &mut self.sums[index] else { return Ok(()) };
         let shape = Shape::new(&[variable.shape().elements()])?;
         let (slab, dtype) = (&mut self.gradient_slab, variable.dtype());
         reserve(&mut sum.gradient, slab, dtype, shape, variable.device())
     }
 
-    /// The room for the gradient of variable `index`, if it was reserved.
+    /// The memory for the gradient of variable `index`, if it was reserved.
     pub(super) fn gradient(&self, index: usize) -> Option<&ReservedTensor> {
-        let Sum::Dense(sum) = &self.sums[index] else { return None };
+        let VariableSum::Dense(sum) = &self.sums[index] else { return None };
         sum.gradient.as_ref()
     }
 
@@ -146,48 +148,50 @@ impl Accumulation {
     /// last one, once its rows are merged.
     pub(super) fn has_variable(&self, index: usize) -> bool {
         match &self.sums[index] {
-            Sum::Dense(sum) => sum.written,
-            Sum::Rows(sums) => sums.merged().is_some(),
+            VariableSum::Dense(sum) => sum.written,
+            VariableSum::Rows(sums) => sums.merged().is_some(),
         }
     }
 
     /// Whether a run before the last wrote variable `index`.
     pub(super) fn has_before(&self, index: usize) -> bool {
         match &self.sums[index] {
-            Sum::Dense(sum) => sum.written,
-            Sum::Rows(sums) => sums.kept().is_some(),
+            VariableSum::Dense(sum) => sum.written,
+            VariableSum::Rows(sums) => sums.kept().is_some(),
         }
     }
 
     /// Whether variable `index` is row-sparse.
     pub(super) fn is_row_sparse(&self, index: usize) -> bool {
-        matches!(self.sums[index], Sum::Rows(_))
+        matches!(self.sums[index], VariableSum::Rows(_))
     }
 
     /// The sum of variable `index`, or of this rank's part, if it is not row-sparse and a run wrote it.
     pub(super) fn of_variable(&self, index: usize) -> Option<&ReservedTensor> {
         match &self.sums[index] {
-            Sum::Dense(DenseSum { sums, counts, written: true, .. }) => sums[*counts].as_ref(),
+            VariableSum::Dense(DenseSum { sums, counts, written: true, .. }) => {
+                sums[*counts].as_ref()
+            }
             _ => None,
         }
     }
 
-    /// What is written to make the next sum of variable `index`, if it was reserved: the sum itself, or another
-    /// one, which counts once the variable is claimed. A row-sparse variable has none here.
+    /// The memory into which the next sum of variable `index` is written, if it was reserved: the sum itself, or
+    /// another one, which counts once the variable is claimed. A row-sparse variable has none here.
     pub(super) fn next(&self, index: usize) -> Option<&ReservedTensor> {
         match &self.sums[index] {
-            Sum::Dense(DenseSum { sums, counts, .. }) => {
+            VariableSum::Dense(DenseSum { sums, counts, .. }) => {
                 sums[1 - counts].as_ref().or(sums[*counts].as_ref())
             }
-            Sum::Rows(_) => None,
+            VariableSum::Rows(_) => None,
         }
     }
 
     /// The sums of the rows of variable `index`, if it is row-sparse and a run wrote it.
     pub(super) fn rows(&self, index: usize) -> Option<&Merged> {
         match &self.sums[index] {
-            Sum::Dense(_) => None,
-            Sum::Rows(sums) => sums.merged(),
+            VariableSum::Dense(_) => None,
+            VariableSum::Rows(sums) => sums.merged(),
         }
     }
 
@@ -201,8 +205,8 @@ impl Accumulation {
         self.row_sparse.iter().copied()
     }
 
-    /// Merges `rows` into the gradients of the row-sparse variables: what the last run contributed, to which
-    /// what was accumulated comes `with_before`, or else all that there is.
+    /// Merges `rows` into the gradients of the row-sparse variables: what the last run contributed, and
+    /// `with_before` also what was accumulated before.
     pub(super) fn merge_rows<'a, R>(
         &mut self,
         variables: &[Variable],
@@ -210,12 +214,14 @@ impl Accumulation {
         rows: impl Fn(usize) -> R,
     ) -> Result<()>
     where
-        R: Iterator<Item = Source<'a>> + Clone,
+        R: Iterator<Item = RowSource<'a>> + Clone,
     {
         let Accumulation { sums, row_sparse, workspace, .. } = self;
         row_sparse.iter().try_for_each(|&index| match &mut sums[index] {
-            Sum::Dense(_) => Ok(()),
-            Sum::Rows(sums) => sums.merge(with_before, &variables[index], rows(index), workspace),
+            VariableSum::Dense(_) => Ok(()),
+            VariableSum::Rows(sums) => {
+                sums.merge(with_before, &variables[index], rows(index), workspace)
+            }
         })
     }
 
@@ -224,13 +230,13 @@ impl Accumulation {
     /// whether the latter did not before, and so is to be overwritten, not added to.
     pub(super) fn claim(&mut self, index: usize) -> bool {
         match &mut self.sums[index] {
-            Sum::Dense(sum) => {
+            VariableSum::Dense(sum) => {
                 if sum.sums[1 - sum.counts].is_some() {
                     sum.counts = 1 - sum.counts;
                 }
                 !std::mem::replace(&mut sum.written, true)
             }
-            Sum::Rows(sums) => {
+            VariableSum::Rows(sums) => {
                 sums.keep();
                 false
             }
@@ -240,10 +246,10 @@ impl Accumulation {
     /// The sum of variable `index`, whose rows come with it if it is row-sparse, if a run wrote it.
     pub(super) fn export(&self, index: usize) -> Result<Option<AccumulatedSum>> {
         let (rows, sum) = match &self.sums[index] {
-            Sum::Dense(_) if let Some(sum) = self.of_variable(index) => {
+            VariableSum::Dense(_) if let Some(sum) = self.of_variable(index) => {
                 (None, sum.tensor().clone())
             }
-            Sum::Rows(sums) if let Some(merged) = sums.kept() => {
+            VariableSum::Rows(sums) if let Some(merged) = sums.kept() => {
                 let rows = merged.rows().iter().map(|&row| Ok(row));
                 (Some(memory::collect(rows, "row numbers")?), merged.tensor().clone())
             }
@@ -252,8 +258,8 @@ impl Accumulation {
         Ok(Some(AccumulatedSum { index, rows, sum: copy_to(&sum, DeviceId::HOST)? }))
     }
 
-    /// Makes all ready for [`Accumulation::import`], of this rank's part where `own_part` has one. Changes
-    /// nothing that can be seen.
+    /// Prepares everything for [`Accumulation::import`]: of this rank's part, where `own_part` returns one.
+    /// Changes nothing that is visible.
     pub(super) fn prepare_import(
         &mut self,
         variables: &[Variable],
@@ -284,11 +290,11 @@ impl Accumulation {
                     self.claim(index);
                     let none = || Error::Internal("no memory was reserved for a sum".into());
                     let sum = self.of_variable(index).ok_or_else(none)?;
-                    // SAFETY: sums are read and written by who has the accumulation alone.
+                    // SAFETY: only the owner of the accumulation reads and writes sums.
                     unsafe { sum.tensor().assume_exclusive() }.copy_from(&value)?;
                 }
                 PreparedSum::Rows(index, merged) => {
-                    if let Sum::Rows(sums) = &mut self.sums[index] {
+                    if let VariableSum::Rows(sums) = &mut self.sums[index] {
                         sums.put(merged);
                     }
                 }
@@ -301,8 +307,8 @@ impl Accumulation {
     pub(super) fn reset(&mut self) {
         (self.runs, self.weight) = (0, 0.0);
         self.sums.iter_mut().for_each(|sum| match sum {
-            Sum::Dense(sum) => sum.written = false,
-            Sum::Rows(sums) => sums.reset(),
+            VariableSum::Dense(sum) => sum.written = false,
+            VariableSum::Rows(sums) => sums.reset(),
         });
     }
 }

@@ -7,62 +7,61 @@ use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::exchange::{Exchange, forget_updating};
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::launcher::{Keep, Launcher};
+use crate::optimizer::launcher::{ApplyLauncher, Keep};
 use crate::optimizer::launchers::launcher_of;
 use crate::optimizer::means::Means;
 use crate::optimizer::non_finite::{not_finite, warn_of};
-use crate::optimizer::plan::Plan;
+use crate::optimizer::plan::TreatmentPlan;
 use crate::optimizer::report::{ApplyOptions, ApplyReport};
 use crate::optimizer::settings::NonFinite;
-use crate::optimizer::sources::Sources;
-use crate::optimizer::state::{Optimizer, State, check_learning_rate};
-use crate::optimizer::workspace::Work;
+use crate::optimizer::sources::GradientSources;
+use crate::optimizer::state::{Optimizer, OptimizerMemory, check_learning_rate};
+use crate::optimizer::workspace::ApplyWork;
 use crate::strategy::commit::CommitAction;
 use crate::strategy::ranks::AddQuantity;
 use crate::values::variable::Variable;
 
 /// An apply of gradients by an optimizer.
 ///
-/// After a run: `prepare`, then `commit`, with no step in between. Inside of a run (see
-/// [`ApplyAction::at_commit_point`]): `prepare` when all replicas have returned, then `commit`
-/// before or after the step's staged variables are published; variables that the step staged are
-/// updated where the staged value is. Dropped after `prepare` alone, it leaves everything as it
-/// was.
+/// After a run: `prepare`, then `commit`, with no step in between. Inside a run (see
+/// [`ApplyAction::at_commit_point`]): `prepare` when all replicas have returned, then `commit` before or after the
+/// step's staged variables are published; variables that the step staged are updated where the staged value is.
+/// Dropped after `prepare` alone, it leaves everything as it was.
 pub struct ApplyAction {
     optimizer: Arc<Optimizer>,
     gradients: Arc<Gradients>,
     options: ApplyOptions,
     committing: Option<u64>,
-    prepared: Option<Prepared>,
+    prepared: Option<PreparedApply>,
     report: ApplyReport,
-    /// What the log is told when no lock of the commit point is held any more: the variable and the step
-    /// in which what is not finite was applied for the first time.
+    /// What is logged once no lock of the commit point is held: the variable and the step in which a gradient that
+    /// is not finite was applied for the first time.
     warning: Option<(Variable, u64)>,
-    /// Why a GPU has not done what was committed.
+    /// Why a GPU failed to carry out the commit.
     failure: Option<Error>,
 }
 
-/// What `commit` will do.
-struct Prepared {
+/// A prepared apply, which `commit` carries out.
+struct PreparedApply {
     step: u64,
     /// How many runs it adds to those that are accumulated: one, or none if it only flushes.
     runs: u64,
-    /// Of this run and of those that are accumulated.
+    /// The weight of this run and of the accumulated runs.
     total_weight: f64,
-    /// What undoes the loss scale.
+    /// The factor that undoes the loss scale.
     unscale: f64,
-    outcome: Outcome,
-    measured: Measured,
-    work: Work,
-    /// What works on the variables.
-    launcher: &'static dyn Launcher,
+    outcome: ApplyDecision,
+    measured: GradientFindings,
+    work: ApplyWork,
+    /// The launcher that works on the variables.
+    launcher: &'static dyn ApplyLauncher,
 }
 
-enum Outcome {
+enum ApplyDecision {
     /// Add the contributions, of this weight, to those of earlier runs; if all ranks do that together, the sums
-    /// are made, and only have to count.
+    /// exist already, and only have to be made current.
     Accumulate { weight: f64, are_made: bool },
-    /// Drop all of them: nobody contributed.
+    /// Drop all of them: no replica contributed.
     Drop,
     /// Drop all of them, and note that a gradient was not finite.
     Skip,
@@ -70,16 +69,16 @@ enum Outcome {
     Update { learning_rate: f64, clipping: Clipping },
 }
 
-impl Outcome {
+impl ApplyDecision {
     /// How many updates of the optimizer it is.
     fn updates(&self) -> u64 {
-        u64::from(matches!(self, Outcome::Update { .. }))
+        u64::from(matches!(self, ApplyDecision::Update { .. }))
     }
 }
 
-/// What was found out about the gradients.
+/// What was measured of the gradients.
 #[derive(Default)]
-struct Measured {
+struct GradientFindings {
     norm: Option<f64>,
     /// The first variable whose gradient was not finite.
     non_finite: Option<usize>,
@@ -124,14 +123,14 @@ impl ApplyAction {
         self
     }
 
-    /// What the apply did, once it is committed.
+    /// The report of the apply, once it is committed.
     pub fn report(&self) -> ApplyReport {
         self.report.clone()
     }
 
-    /// All of `prepare` that comes after the gradients were claimed. What it changes is undone if
-    /// it fails, and cannot be seen.
-    fn prepare_claimed(&self, contributions: Contributions<'_>) -> Result<Prepared> {
+    /// The part of `prepare` after the gradients were claimed. If it fails, its changes are undone, and nobody
+    /// sees them.
+    fn prepare_claimed(&self, contributions: Contributions<'_>) -> Result<PreparedApply> {
         let (step, weight) = (contributions.step, contributions.total_weight());
         let own_runs = contributions.runs();
         let (runs, total_weight) = {
@@ -149,7 +148,8 @@ impl ApplyAction {
         let ranks = self.gradients.ranks();
         let exchange = match &ranks {
             Some(ranks) if update || ranks.has_fixed_replicas() => {
-                let sources = Sources::new(&self.gradients, contributions, total_weight, 1.0);
+                let sources =
+                    GradientSources::new(&self.gradients, contributions, total_weight, 1.0);
                 let count = self.gradients.variables().len();
                 let what = format_args!("an update by gradients of {count} variables");
                 let options = |add: &mut AddQuantity<'_>| {
@@ -173,7 +173,8 @@ impl ApplyAction {
         let state = &mut *self.optimizer.lock();
         let unscale = 1.0 / state.loss_scale_of(step);
         let mut work = state.take_work();
-        let mut sources = Sources::new(&self.gradients, contributions, total_weight, unscale);
+        let mut sources =
+            GradientSources::new(&self.gradients, contributions, total_weight, unscale);
         let prepared = launcher_of(self.gradients.variables()).and_then(|launcher| {
             let (work, sources, exchange) = (&mut work, &mut sources, exchange.as_ref());
             let (outcome, measured) = match update {
@@ -183,7 +184,7 @@ impl ApplyAction {
                 false => {
                     let outcome =
                         self.prepare_accumulation(state, work, sources, launcher, exchange)?;
-                    (outcome, Measured::default())
+                    (outcome, GradientFindings::default())
                 }
             };
             Ok((outcome, measured, launcher))
@@ -191,7 +192,7 @@ impl ApplyAction {
         match prepared {
             Ok((outcome, measured, launcher)) => {
                 state.pending += outcome.updates();
-                Ok(Prepared {
+                Ok(PreparedApply {
                     step,
                     runs: own_runs,
                     total_weight,
@@ -211,12 +212,12 @@ impl ApplyAction {
 
     fn prepare_accumulation(
         &self,
-        state: &State,
-        work: &mut Work,
-        sources: &mut Sources<'_>,
-        launcher: &'static dyn Launcher,
+        state: &OptimizerMemory,
+        work: &mut ApplyWork,
+        sources: &mut GradientSources<'_>,
+        launcher: &'static dyn ApplyLauncher,
         exchange: Option<&Exchange<'_>>,
-    ) -> Result<Outcome> {
+    ) -> Result<ApplyDecision> {
         let plan = &mut *self.gradients.plan();
         state.refresh(plan, self.optimizer.id(), self.gradients.variables());
         let fails = self.non_finite(state) == NonFinite::Fail;
@@ -224,16 +225,17 @@ impl ApplyAction {
         if let Some(exchange) = exchange {
             return match exchange.accumulate(sources, work, plan, rule, launcher, fails)? {
                 Some(index) => Err(not_finite(sources, index)),
-                None => {
-                    Ok(Outcome::Accumulate { weight: exchange.weight_of_run(), are_made: true })
-                }
+                None => Ok(ApplyDecision::Accumulate {
+                    weight: exchange.weight_of_run(),
+                    are_made: true,
+                }),
             };
         }
         sources.merge_own_rows(&|index| plan.updates(index))?;
         let contributions = sources.contributions;
         work.select(sources, plan, rule, None, |index| contributions.has_variable(index))?;
         if fails {
-            // Once it is in the sum, no later run could take it out.
+            // Once it is part of the sum, no later run can remove it.
             let mut found = None;
             launcher.measure(work, sources, Keep::Nothing, &mut |index, squares| {
                 if !squares.finite {
@@ -246,20 +248,20 @@ impl ApplyAction {
         }
         work.reserve_sums(sources)?;
         launcher.reserve_sum(work, sources)?;
-        Ok(Outcome::Accumulate { weight: contributions.total_weight(), are_made: false })
+        Ok(ApplyDecision::Accumulate { weight: contributions.total_weight(), are_made: false })
     }
 
     fn prepare_update(
         &self,
-        state: &mut State,
-        work: &mut Work,
-        sources: &mut Sources<'_>,
-        launcher: &'static dyn Launcher,
+        state: &mut OptimizerMemory,
+        work: &mut ApplyWork,
+        sources: &mut GradientSources<'_>,
+        launcher: &'static dyn ApplyLauncher,
         learning_rate: f64,
         exchange: Option<&Exchange<'_>>,
-    ) -> Result<(Outcome, Measured)> {
+    ) -> Result<(ApplyDecision, GradientFindings)> {
         if sources.total_weight == 0.0 {
-            return Ok((Outcome::Drop, Measured::default()));
+            return Ok((ApplyDecision::Drop, GradientFindings::default()));
         }
         let plan = &mut *self.gradients.plan();
         state.refresh(plan, self.optimizer.id(), self.gradients.variables());
@@ -278,7 +280,7 @@ impl ApplyAction {
         let measured = self.measure(state, work, sources, launcher)?;
         match (&measured.non_finite, self.non_finite(state)) {
             (Some(index), NonFinite::Fail) => return Err(not_finite(sources, *index)),
-            (Some(_), NonFinite::Skip) => return Ok((Outcome::Skip, measured)),
+            (Some(_), NonFinite::Skip) => return Ok((ApplyDecision::Skip, measured)),
             _ => {}
         }
         let norm = measured.norm.unwrap_or(0.0);
@@ -293,7 +295,7 @@ impl ApplyAction {
         let means = Means { variables: &state.variables, sources, rule, clipping };
         let ready = match exchange.filter(|exchange| exchange.divides) {
             Some(exchange) => {
-                let options = |work: &Work, add: &mut AddQuantity<'_>| {
+                let options = |work: &ApplyWork, add: &mut AddQuantity<'_>| {
                     self.add_options(state, plan, work, learning_rate, add);
                 };
                 exchange.exchange_weights(prepared, work, means, launcher, &options)
@@ -304,15 +306,15 @@ impl ApplyAction {
             work.drop_updates(&mut state.variables);
             return Err(error);
         }
-        Ok((Outcome::Update { learning_rate, clipping }, measured))
+        Ok((ApplyDecision::Update { learning_rate, clipping }, measured))
     }
 
-    /// What all ranks must update by alike, since each computes weights for all.
+    /// Adds the settings that must be equal on all ranks, since each rank computes weights for all.
     fn add_options(
         &self,
-        state: &State,
-        plan: &Plan,
-        work: &Work,
+        state: &OptimizerMemory,
+        plan: &TreatmentPlan,
+        work: &ApplyWork,
         learning_rate: f64,
         add: &mut AddQuantity<'_>,
     ) {
@@ -338,9 +340,8 @@ impl ApplyAction {
         }
     }
 
-    /// What happens to gradients that are not finite: what the log would be told elsewhere, strict mode
-    /// fails for.
-    fn non_finite(&self, state: &State) -> NonFinite {
+    /// What happens to gradients that are not finite. Strict mode fails where a warning would be logged.
+    fn non_finite(&self, state: &OptimizerMemory) -> NonFinite {
         match state.settings.non_finite() {
             NonFinite::Ignore if self.gradients.is_strict() => NonFinite::Fail,
             other => other,
@@ -368,7 +369,7 @@ impl ApplyAction {
     }
 
     /// Whether norm or finiteness of the gradients matter.
-    fn measures(&self, state: &State) -> bool {
+    fn measures(&self, state: &OptimizerMemory) -> bool {
         self.options.measure_norm
             || state.settings.global_clip_norm.is_some()
             || self.non_finite(state) != NonFinite::Ignore
@@ -377,15 +378,15 @@ impl ApplyAction {
     /// Norm and finiteness of the gradients of all variables that will be updated, if they matter.
     fn measure(
         &self,
-        state: &State,
-        work: &mut Work,
-        sources: &mut Sources<'_>,
-        launcher: &'static dyn Launcher,
-    ) -> Result<Measured> {
+        state: &OptimizerMemory,
+        work: &mut ApplyWork,
+        sources: &mut GradientSources<'_>,
+        launcher: &'static dyn ApplyLauncher,
+    ) -> Result<GradientFindings> {
         let settings = state.settings;
         let wanted = self.options.measure_norm || settings.global_clip_norm.is_some();
         if !self.measures(state) {
-            return Ok(Measured::default());
+            return Ok(GradientFindings::default());
         }
         let mut non_finite = None;
         let mut sum = 0.0;
@@ -395,15 +396,20 @@ impl ApplyAction {
                 non_finite = Some(index);
             }
         })?;
-        Ok(Measured { norm: wanted.then(|| sum.sqrt()), non_finite })
+        Ok(GradientFindings { norm: wanted.then(|| sum.sqrt()), non_finite })
     }
 
-    fn sources(&self, prepared: &Prepared) -> Sources<'_> {
+    fn sources(&self, prepared: &PreparedApply) -> GradientSources<'_> {
         let contributions = match prepared.runs {
             0 => Contributions::none(prepared.step),
             _ => self.gradients.contributions(prepared.step),
         };
-        Sources::new(&self.gradients, contributions, prepared.total_weight, prepared.unscale)
+        GradientSources::new(
+            &self.gradients,
+            contributions,
+            prepared.total_weight,
+            prepared.unscale,
+        )
     }
 }
 
@@ -448,12 +454,13 @@ impl CommitAction for ApplyAction {
 
 impl ApplyAction {
     /// Does what was prepared. Returns whether, for the first time, it applied what is not finite.
-    fn carry_out(&mut self, prepared: Prepared) -> bool {
+    fn carry_out(&mut self, prepared: PreparedApply) -> bool {
         let mut is_new = false;
         let ranks = self.gradients.ranks();
         let state = &mut *self.optimizer.lock();
         let mut sources = self.sources(&prepared);
-        let Prepared { step, total_weight, outcome, measured, mut work, launcher, .. } = prepared;
+        let PreparedApply { step, total_weight, outcome, measured, mut work, launcher, .. } =
+            prepared;
         let mut failure = None;
         state.pending -= outcome.updates();
         let mut report = ApplyReport {
@@ -463,18 +470,18 @@ impl ApplyAction {
             ..ApplyReport::default()
         };
         match outcome {
-            Outcome::Accumulate { weight, are_made } => {
+            ApplyDecision::Accumulate { weight, are_made } => {
                 failure = work.accumulate(launcher, &mut sources, are_made).err();
                 sources.accumulation.runs += 1;
                 sources.accumulation.weight += weight;
             }
-            Outcome::Drop => sources.accumulation.reset(),
-            Outcome::Skip => {
+            ApplyDecision::Drop => sources.accumulation.reset(),
+            ApplyDecision::Skip => {
                 sources.accumulation.reset();
                 state.back_off(step);
                 report.skipped = true;
             }
-            Outcome::Update { learning_rate, clipping } => {
+            ApplyDecision::Update { learning_rate, clipping } => {
                 let (variables, rule) = (&mut state.variables, self.optimizer.rule());
                 let updated = work.update(launcher, variables, &sources, (rule, clipping));
                 let found = updated.unwrap_or_else(|error| {
@@ -516,22 +523,23 @@ impl ApplyAction {
 
 impl Drop for ApplyAction {
     fn drop(&mut self) {
-        if let Some(Prepared { mut work, outcome, .. }) = self.prepared.take() {
+        if let Some(PreparedApply { mut work, outcome, .. }) = self.prepared.take() {
             let ranks = self.gradients.ranks();
-            if let (Outcome::Update { .. }, Some(ranks)) = (&outcome, ranks) {
+            if let (ApplyDecision::Update { .. }, Some(ranks)) = (&outcome, ranks) {
                 forget_updating(&ranks, &work, self.gradients.variables());
             }
             let state = &mut *self.optimizer.lock();
             state.pending -= outcome.updates();
             work.drop_updates(&mut state.variables);
             state.give_back(work);
-            // It failed elsewhere: on another rank, or in what was to be committed with it.
+            // Another rank failed, or another change at the same commit point.
             self.gradients.note_refused();
             self.gradients.release(None);
         }
-        // What was applied is not read any more; it is the caller's, who may ask anything.
+        // Nobody reads the applied gradients any more. Releasing them may run the caller's code, which may call
+        // any function.
         self.gradients.release_lent();
-        // The log's sink is the caller's, and may ask the optimizer or the strategy.
+        // The log sink is the caller's code, and may call the optimizer or the strategy.
         if let Some((variable, step)) = self.warning.take() {
             warn_of(&variable, step);
         }

@@ -31,11 +31,11 @@ pub struct Adam {
     epsilon: f64,
     amsgrad: bool,
     uses: Uses,
-    /// Of AdamW and LAMB.
+    /// The weight decay of AdamW and LAMB.
     weight_decay: f64,
 }
 
-/// What is made of the moments.
+/// How the rule uses the moments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Uses {
     Adam,

@@ -11,40 +11,40 @@ use crate::strategy::Strategy;
 use crate::strategy::context::{Current, ReplicaContext, current};
 use crate::strategy::merge::{MergeCall, Operation};
 
-/// What became of an apply.
+/// The outcome of an apply.
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum Applied {
     /// It is done.
     Done(ApplyReport),
     /// It waits for the commit point of the step that this thread is in.
     Deferred,
 }
 
-/// Has `optimizer` apply `gradients`, in whatever context this thread is.
+/// Applies `gradients` with `optimizer`, in any context.
 ///
-/// Outside of a step it waits for its turn and acts at once. Inside of one, in cross-replica
-/// context (a merge call), it is deferred to the step's commit point, and so takes what the
-/// replicas have submitted by then. In replica context it is a synchronising operation, all
-/// replicas call it, and it is deferred once. A deferred apply that fails makes the step fail.
+/// Outside a step it waits for the step lock and acts at once. Inside a step, in cross-replica context (a merge
+/// call), it is deferred to the step's commit point, and so applies what the replicas have submitted by then. In
+/// replica context it is a synchronising operation, all replicas call it, and it is deferred once. A deferred
+/// apply that fails makes the step fail.
 ///
 /// Fails if the two are of different strategies, if their strategy is gone, in the context of
 /// another strategy, and as the [`ApplyAction`] does. Allocates nothing outside of a step once all
 /// variables have been updated.
-pub fn apply(optimizer: &Arc<Optimizer>, gradients: &Arc<Gradients>) -> Result<Outcome> {
+pub fn apply(optimizer: &Arc<Optimizer>, gradients: &Arc<Gradients>) -> Result<Applied> {
     apply_with(optimizer, gradients, ApplyOptions::default())
 }
 
-/// As [`apply`], with options. In replica context all replicas give the same.
+/// As [`apply`], with options. In replica context all replicas pass the same options.
 pub fn apply_with(
     optimizer: &Arc<Optimizer>,
     gradients: &Arc<Gradients>,
     options: ApplyOptions,
-) -> Result<Outcome> {
+) -> Result<Applied> {
     check_same_strategy(optimizer, gradients)?;
     match current() {
         Current::Replica(context) if context.strategy().id() == optimizer.strategy() => {
             apply_in_replica(&context, optimizer, gradients, options)?;
-            return Ok(Outcome::Deferred);
+            return Ok(Applied::Deferred);
         }
         _ => {}
     }
@@ -55,11 +55,11 @@ pub fn apply_with(
     if let Some(step) = strategy.current_step() {
         let action = ApplyAction::at_commit_point(optimizer, gradients, step).with(options);
         strategy.defer(Box::new(action))?;
-        return Ok(Outcome::Deferred);
+        return Ok(Applied::Deferred);
     }
     let mut action = ApplyAction::new(optimizer, gradients).with(options);
     strategy.change(&mut action)?;
-    Ok(Outcome::Done(action.report()))
+    Ok(Applied::Done(action.report()))
 }
 
 fn apply_in_replica(

@@ -1,5 +1,4 @@
-//! How a replica's callback contributes: through its context, which says which replica and which
-//! step.
+//! How a replica's callback contributes: through its context, which knows the replica and the step.
 
 use std::sync::Arc;
 
@@ -13,9 +12,9 @@ use crate::values::indexed_slices::IndexedSlices;
 impl Gradients {
     /// [`Gradients::view`] of the buffer of the context's replica, in its step.
     ///
-    /// Fails also if the context is of another strategy, or of no run, and is cancelled if the run
-    /// has returned without this replica. Allocates nothing and writes no memory that replicas
-    /// share, but for the first call of a step.
+    /// Fails also if the context is of another strategy, or of no run, and with CANCELLED if the run has returned
+    /// without this replica. Allocates nothing and writes no memory that replicas share, but for the first call of
+    /// a step.
     pub fn view_in(
         self: &Arc<Self>,
         context: &ReplicaContext,
@@ -90,11 +89,11 @@ impl Gradients {
             ));
         }
         self.note_step(step, context.step_number());
-        // Whoever sees that the gradients take part may write, and the step's outcome knows them.
+        // A thread that sees that the gradients take part may write, since the step's outcome includes them.
         if !self.takes_part_in(step) {
             self.check_applied()?;
             context.strategy().join_step(step, self)?;
-            // What earlier steps were lent is replaced.
+            // Gradients that were lent to earlier steps are replaced.
             self.release_lent();
         }
         self.watch_strictly(context)

@@ -1,4 +1,4 @@
-//! What one step has contributed: the buffers that count, and their weights.
+//! The contributions of one step: the buffers that count, and their weights.
 
 use std::sync::atomic::Ordering;
 
@@ -7,11 +7,11 @@ use crossbeam_utils::CachePadded;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::view::Span;
-use crate::optimizer::replica::{Buffer, Replica};
-use crate::optimizer::row_sums::Source;
+use crate::optimizer::replica::{GradientBuffer, Replica};
+use crate::optimizer::row_sums::RowSource;
 use crate::tensor::Tensor;
 
-/// What the replicas submitted in one step, which is committed or about to be.
+/// The contributions of all replicas in one step, which is committed or at its commit point.
 #[derive(Clone, Copy)]
 pub(super) struct Contributions<'a> {
     replicas: &'a [CachePadded<Replica>],
@@ -19,17 +19,17 @@ pub(super) struct Contributions<'a> {
 }
 
 impl<'a> Contributions<'a> {
-    /// What these replicas submitted in `step`.
+    /// The contributions of these replicas in `step`.
     pub(super) fn of_step(replicas: &'a [CachePadded<Replica>], step: u64) -> Contributions<'a> {
         Contributions { replicas, step }
     }
 
-    /// Nothing, after `step`.
+    /// No contributions, after `step`.
     pub(super) fn none(step: u64) -> Contributions<'a> {
         Contributions { replicas: &[], step }
     }
 
-    /// How many runs it is of.
+    /// How many runs contributed: 1 or 0.
     pub(super) fn runs(&self) -> u64 {
         u64::from(!self.replicas.is_empty())
     }
@@ -67,7 +67,7 @@ impl<'a> Contributions<'a> {
         self.replicas[replica].weight()
     }
 
-    /// Whether a replica wrote variable `index`.
+    /// Whether a replica wrote to variable `index`.
     pub(super) fn has_written(&self, replica: usize, index: usize) -> bool {
         self.replicas[replica].viewed.in_step(index, self.step)
     }
@@ -87,16 +87,16 @@ impl<'a> Contributions<'a> {
     /// of replicas that wrote it and whose weight is not 0. A row-sparse variable has none.
     pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, Span<'a>)> {
         self.writers(index).filter_map(move |(_, weight, buffer)| match buffer {
-            Buffer::Dense(dense) => dense.span(self.step).map(|span| (weight, span)),
-            Buffer::Rows(_) => None,
+            GradientBuffer::Dense(dense) => dense.span(self.step).map(|span| (weight, span)),
+            GradientBuffer::Rows(_) => None,
         })
     }
 
-    /// The same as tensors in memory of the variable's device.
+    /// The same buffers, as tensors in memory of the variable's device.
     pub(super) fn at_home(self, index: usize) -> impl Iterator<Item = (f64, Tensor)> {
         self.writers(index).filter_map(move |(_, weight, buffer)| match buffer {
-            Buffer::Dense(dense) => Some((weight, dense.home(self.step))),
-            Buffer::Rows(_) => None,
+            GradientBuffer::Dense(dense) => Some((weight, dense.home(self.step))),
+            GradientBuffer::Rows(_) => None,
         })
     }
 
@@ -106,10 +106,10 @@ impl<'a> Contributions<'a> {
         self,
         index: usize,
         factor: impl Fn(f64) -> f64 + Clone,
-    ) -> impl Iterator<Item = Source<'a>> + Clone {
+    ) -> impl Iterator<Item = RowSource<'a>> + Clone {
         self.writers(index).filter_map(move |(replica, weight, buffer)| match buffer {
-            Buffer::Dense(_) => None,
-            Buffer::Rows(rows) => Some((replica, rows, factor(weight))),
+            GradientBuffer::Dense(_) => None,
+            GradientBuffer::Rows(rows) => Some((replica, rows, factor(weight))),
         })
     }
 
@@ -117,7 +117,7 @@ impl<'a> Contributions<'a> {
     pub(super) fn writers(
         self,
         index: usize,
-    ) -> impl Iterator<Item = (usize, f64, &'a Buffer)> + Clone {
+    ) -> impl Iterator<Item = (usize, f64, &'a GradientBuffer)> + Clone {
         let replicas = self.replicas.iter().enumerate();
         replicas.filter_map(move |(replica, own)| {
             let wrote = own.viewed.in_step(index, self.step);

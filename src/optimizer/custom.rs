@@ -1,9 +1,9 @@
-//! Update rules that a program brings along.
+//! Update rules that a program defines.
 
 use std::fmt;
 
 use crate::error::{Error, Result};
-use crate::kernels::update::pass::Pass;
+use crate::kernels::update::pass::UpdatePass;
 use crate::kernels::update::tiles::{MOST_SLOTS, Tile};
 use crate::optimizer::rule::{
     CustomKernel, QueueUpdate, Rates, Running, Scalars, Slot, UpdateRule, WeightDecay,
@@ -15,9 +15,8 @@ use crate::optimizer::rule::{
 /// once, each with tiles of its own, in the fused pass: it cannot fail, and must not use the library.
 pub type TileUpdate = dyn Fn(&Tile<'_>, &Rates, u64) + Send + Sync;
 
-/// A rule whose arithmetic is the program's. Everything around it is as for the other rules: the
-/// gradient is reduced and clipped, state is kept for each variable, row-sparse variables are updated by
-/// rows.
+/// A rule whose arithmetic is a function of the program. Everything else is as for the other rules: the gradient
+/// is reduced and clipped, state is kept for each variable, row-sparse variables are updated by rows.
 pub struct Custom {
     name: String,
     slots: Vec<Slot>,
@@ -56,13 +55,13 @@ impl Custom {
         Ok(Custom { name, slots, weight_decay, meaning, update, on_gpu: None })
     }
 
-    /// The same rule, with what updates variables that a GPU holds.
+    /// The same rule, with a function that updates variables on a GPU.
     pub fn with_updates_on_gpus(mut self, queue: Box<QueueUpdate>) -> Custom {
         self.on_gpu = Some(queue);
         self
     }
 
-    /// The rates as the program's function gets them, and how many updates came before.
+    /// The rates that the program's function receives, and how many updates came before.
     fn rates(&self, scalars: &Scalars) -> (Rates, u64) {
         let mut rates = scalars.rates;
         if self.meaning == WeightDecay::L2 {
@@ -117,7 +116,7 @@ impl UpdateRule for Custom {
         Some(CustomKernel { queue: self.on_gpu.as_deref()?, rates, step })
     }
 
-    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
+    fn update(&self, scalars: &Scalars, pass: &UpdatePass<'_>) {
         let (rates, step) = self.rates(scalars);
         pass.run_tiles(&mut |tile| (self.update)(tile, &rates, step));
     }

@@ -1,35 +1,35 @@
-//! A rule of the program's and a variable that a GPU holds: the program queues kernels of its own.
+//! Custom rules for variables on a GPU: the program queues its own kernels.
 //!
-//! Its function can fail, and weights must not have changed then. So it is called when an apply is
-//! prepared, on copies of weights and state; the commit copies these to where they belong, and needs
-//! nothing that could be refused. The gradient is made by the kernels of all rules. Of a table of whose
-//! rows some have gradients, those alone are copied out, and back.
+//! The program's function can fail, and then weights must not have changed. So it is called when an apply is
+//! prepared, on copies of weights and state. The commit copies these back, and needs no memory that could be
+//! refused. The gradient is computed by the kernels that all rules share. If only some rows of a table have
+//! gradients, only those rows are copied out and back.
 
-#![expect(unsafe_code, reason = "kernels are told of memory")]
+#![expect(unsafe_code, reason = "kernels get addresses")]
 
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result, memory};
 use crate::kernels::cuda::{Address, RowCopy, Treated, on_gpu};
-use crate::optimizer::gpu_operands::{Computed, Ready};
+use crate::optimizer::gpu_operands::{Computed, GpuMemory};
 use crate::optimizer::means::Means;
 use crate::optimizer::rule::{CustomKernel, CustomUpdate, Scalars, UpdateRule};
-use crate::optimizer::sources::Sources;
+use crate::optimizer::sources::GradientSources;
 use crate::optimizer::variable_states::Variables;
-use crate::optimizer::workspace::{Item, Work};
+use crate::optimizer::workspace::{ApplyItem, ApplyWork};
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
 
-impl Work {
-    /// Has the program compute the updates that were prepared, for which memory is ready. Returns when
-    /// its kernels are done. If it fails, nothing has changed.
+impl ApplyWork {
+    /// Calls the program's function for the prepared updates, whose memory is reserved. Returns when its kernels
+    /// are done. If it fails, nothing has changed.
     pub(super) fn compute_on_gpu(&mut self, gpu: &'static Gpu, means: Means<'_>) -> Result<()> {
         let Means { variables, sources, rule, clipping } = means;
         let Some(ready) = &mut self.ready else {
             return Err(Error::Internal("an apply was not made ready for its GPU".into()));
         };
-        let Ready { operands, flags, computed, .. } = ready;
+        let GpuMemory { operands, flags, computed, .. } = ready;
         let first_flag = flags.place().address;
-        let prepared = || Item::prepared(&self.items).enumerate();
+        let prepared = || ApplyItem::prepared(&self.items).enumerate();
         let (mut gradients, mut treated) = (Vec::new(), Vec::new());
         for (at, (index, update)) in prepared() {
             let variable = &sources.variables()[index];
@@ -54,8 +54,8 @@ impl Work {
             computed.push(copies);
             gradients.push(gradient);
         }
-        // SAFETY: the copies are this apply's, what gradients are made of it has claimed, and all of it
-        // lives until the stream was waited for.
+        // SAFETY: the copies belong to this apply, which has claimed the operands of the gradients, and all of
+        // them live until the stream has been synchronized.
         on_gpu(gpu, |launcher| unsafe { launcher.treat_gradients(&treated) })?;
         for (at, (index, update)) in prepared() {
             let (Computed { weights, slots, rows }, gradient) = (&computed[at], &gradients[at]);
@@ -81,11 +81,11 @@ impl Work {
                 step,
             })?;
         }
-        // What its kernels do wrong is found while nothing has changed.
+        // Errors of its kernels are found here, while nothing has changed.
         gpu.synchronize()
     }
 
-    /// Copies what was computed to where it belongs: what an update does for other rules.
+    /// Copies the computed weights and state to the variable. Other rules do that in their update.
     pub(super) fn put_computed(
         gpu: &'static Gpu,
         computed: &[Computed],
@@ -96,8 +96,8 @@ impl Work {
         {
             let tensors = std::iter::once(weights).chain(slots);
             for (tensor, to) in tensors.zip(std::iter::once(to).chain(slots_to)) {
-                // SAFETY: the apply has claimed what is written, which has as many elements, or the rows
-                // of that; what is read is its own, and is freed on the stream.
+                // SAFETY: the apply has claimed the destination, which has as many elements, or these rows; the
+                // source belongs to the apply, and is freed on the stream.
                 unsafe {
                     match rows {
                         None => gpu.copy(tensor.place().address, to, tensor.bytes())?,
@@ -118,7 +118,7 @@ impl Computed {
     fn new(
         gpu: &'static Gpu,
         variables: &Variables,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         index: usize,
         position: usize,
         buffer: usize,
@@ -130,7 +130,7 @@ impl Computed {
         let width = merged.map_or(1, |merged| merged.row_elements() as u64);
         let copied = |from: Address| {
             let copy = fresh(dtype, elements, gpu)?;
-            // SAFETY: the apply has claimed what is read, and nobody else has the fresh tensor.
+            // SAFETY: the apply has claimed the source, and nobody else has the fresh tensor.
             unsafe {
                 match &rows {
                     None => gpu.copy(from, copy.place().address, copy.bytes())?,
@@ -149,18 +149,18 @@ impl Computed {
     }
 }
 
-/// Where one of a variable's buffers lies.
+/// The address of one of a variable's buffers.
 pub(super) fn address_of(variable: &Variable, buffer: usize) -> Address {
-    // SAFETY: only the address is asked for.
+    // SAFETY: only the address is used.
     unsafe { variable.in_buffer(buffer) }.place().address
 }
 
-/// What the rule does, or why it cannot.
+/// The rule's kernel, or the reason why it has none.
 pub(super) fn custom_kernel<'a>(
     rule: &'a dyn UpdateRule,
     scalars: &Scalars,
     index: usize,
-    sources: &Sources<'_>,
+    sources: &GradientSources<'_>,
 ) -> Result<CustomKernel<'a>> {
     rule.custom_kernel(scalars).ok_or_else(|| {
         let variable = &sources.variables()[index];

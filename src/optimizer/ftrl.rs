@@ -31,7 +31,7 @@ impl Ftrl {
         for (argument, value) in arguments {
             check_not_negative(argument, value)?;
         }
-        // Or a weight whose gradients are all zero becomes 0/0.
+        // Without this check a weight whose gradients are all zero becomes 0/0.
         if (beta + l2 + initial_accumulator) as f32 == 0.0 {
             let problem = "0 together with l2 and initial_accumulator; one must be more than 0";
             return Err(Error::invalid("beta", problem));

@@ -1,31 +1,31 @@
-//! What kernels are told of an apply's gradients, and the memory of a GPU that an apply has had before it writes
+//! The kernels' operands for an apply's gradients, and the GPU memory that an apply reserves before it writes
 //! anything.
 
 #![expect(unsafe_code, reason = "sums of rows are copied to a GPU")]
 
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result};
-use crate::kernels::cuda::{Contribution, Gradient, Reserved};
+use crate::kernels::cuda::{GpuContribution, Gradient, ReservedLaunch};
 use crate::optimizer::reserved_tensor::ReservedTensor;
-use crate::optimizer::sources::Sources;
+use crate::optimizer::sources::GradientSources;
 use crate::tensor::{DType, Shape, Tensor};
 
-/// Of what the gradients of some variables are made, as kernels are told.
-pub(super) struct Operands {
-    contributions: Vec<Vec<Contribution>>,
+/// The operands of the gradients of some variables, as kernels read them.
+pub(super) struct GpuOperands {
+    contributions: Vec<Vec<GpuContribution>>,
     /// The sums of rows, which live as long as this.
     rows: Vec<Option<Tensor>>,
-    /// What is not rows is the gradient of all ranks.
+    /// Dense gradients are those of all ranks.
     exchanged: bool,
 }
 
-impl Operands {
-    /// For the variables with these numbers.
+impl GpuOperands {
+    /// The operands for the variables with these indices.
     pub(super) fn new(
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         gpu: &'static Gpu,
         variables: impl Iterator<Item = usize>,
-    ) -> Result<Operands> {
+    ) -> Result<GpuOperands> {
         let (mut contributions, mut rows) = (Vec::new(), Vec::new());
         for index in variables {
             let of_rows = sources.rows(index).map(|merged| {
@@ -40,13 +40,13 @@ impl Operands {
             rows.push(of_rows.transpose()?);
             contributions.push(sources.contributions_on_gpu(index));
         }
-        Ok(Operands { contributions, rows, exchanged: sources.exchanged })
+        Ok(GpuOperands { contributions, rows, exchanged: sources.exchanged })
     }
 
     /// The gradient of variable `index`, the `at`-th of these.
     pub(super) fn gradient<'a>(
         &'a self,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         at: usize,
         index: usize,
     ) -> Gradient<'a> {
@@ -75,21 +75,21 @@ impl Operands {
         }
     }
 
-    /// Of how many contributions all are made.
+    /// How many contributions there are in total.
     pub(super) fn contributions(&self) -> usize {
         self.contributions.iter().map(Vec::len).sum()
     }
 }
 
-/// All that an apply needs of a GPU's memory, had before anything is written.
-pub(super) struct Ready {
-    pub(super) operands: Operands,
+/// All GPU memory that an apply needs, reserved before anything is written.
+pub(super) struct GpuMemory {
+    pub(super) operands: GpuOperands,
     /// One for each variable that is updated: whether its gradient was not finite.
     pub(super) flags: Tensor,
     /// One for each variable that is updated, once the program has computed it.
     pub(super) computed: Vec<Computed>,
     /// Keeps the memory of the launch.
-    pub(super) reserved: Reserved,
+    pub(super) reserved: ReservedLaunch,
 }
 
 /// New weights and states of a variable, on its GPU, from an apply's preparation to its commit.

@@ -12,17 +12,16 @@ use crate::error::Result;
 use crate::kernels::update::measure::SMALLEST_CHUNK;
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::gradients_options::GradientsOptions;
-use crate::optimizer::phase::{Phase, pack};
-use crate::optimizer::plan::Plan;
-use crate::optimizer::replica::{Buffer, Replica};
+use crate::optimizer::phase::{StepPhase, pack};
+use crate::optimizer::plan::TreatmentPlan;
+use crate::optimizer::replica::{GradientBuffer, Replica};
 use crate::strategy::Strategy;
 use crate::strategy::ranks::Ranks;
 use crate::tensor::DType;
 use crate::values::variable::Variable;
 use parking_lot::{Mutex, MutexGuard};
 
-/// How a replica's callback reduces the losses of its examples, and so what its gradient stands
-/// for.
+/// How a replica's callback reduces the losses of its examples. It decides how gradients are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossReduction {
     /// The callback sums over its examples: the update takes the replicas' sum, divided by the
@@ -45,7 +44,7 @@ impl LossReduction {
         }
     }
 
-    /// What the sum is divided by.
+    /// The divisor of the sum.
     pub fn divisor(self, total_weight: f64) -> f64 {
         match self {
             LossReduction::Sum | LossReduction::Mean => total_weight,
@@ -54,7 +53,7 @@ impl LossReduction {
     }
 }
 
-/// What a replica wants of its gradient buffer.
+/// How a replica uses its gradient buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GradientMode {
     /// It will write every element; the buffer holds whatever it held before.
@@ -70,14 +69,13 @@ pub enum GradientMode {
 /// them up. While contributions wait for an apply no other step can contribute
 /// ([`Gradients::check_applied`]), unless an apply of them has failed: then the next step replaces them.
 ///
-/// Replicas may call [`Gradients::view`] and [`Gradients::submit`] at the same time; each replica's
-/// record is touched by its own thread alone. Steps have numbers that start at 1, never come twice,
-/// and grow.
+/// Replicas may call [`Gradients::view`] and [`Gradients::submit`] at the same time; each replica's record is
+/// accessed only by its own thread. Step numbers start at 1 and grow, and no two steps have the same.
 pub struct Gradients {
     strategy: u64,
-    /// The strategy looks for mistakes of callbacks.
+    /// The strategy is strict: it checks callbacks for mistakes.
     is_strict: bool,
-    /// One more than the first replica that submitted what it had not written; 0 as long as none did.
+    /// The first replica that submitted a gradient that it had not written, plus 1; 0 if there is none.
     pub(super) unwritten: AtomicUsize,
     /// In which process they were made.
     pub(super) devices: Vec<DeviceId>,
@@ -87,11 +85,11 @@ pub struct Gradients {
     /// For each variable whether all replicas' gradients lie right behind those of the variable before, which are
     /// as many elements.
     follow: Vec<bool>,
-    /// The last step that touched the gradients and its [`Phase`], in one word.
+    /// The last step that used the gradients and its phase, in one word.
     pub(super) state: AtomicU64,
-    /// How much smaller the number is by which users know the last step that touched the gradients.
+    /// By how much the step number that users see is smaller, for the last step that used the gradients.
     pub(super) later: AtomicU64,
-    /// An apply has been prepared and is neither done nor dropped.
+    /// An apply has been prepared and is neither committed nor dropped.
     pub(super) claimed: AtomicBool,
     /// The apply that has claimed them overwrites them.
     pub(super) consumed: AtomicBool,
@@ -102,8 +100,8 @@ pub struct Gradients {
     dtype: Option<DType>,
     accumulation_steps: u64,
     accumulation: Mutex<Accumulation>,
-    plan: Mutex<Plan>,
-    /// What all ranks' gradients must have in common.
+    plan: Mutex<TreatmentPlan>,
+    /// The hash of the quantities that must be equal on all ranks.
     pub(super) agreement: OnceLock<u64>,
 }
 
@@ -159,13 +157,13 @@ impl Gradients {
             dtype: options.dtype,
             accumulation_steps: options.accumulation_steps,
             accumulation: Mutex::new(Accumulation::new(&variables, is_row_sparse)?),
-            plan: Mutex::new(Plan::default()),
+            plan: Mutex::new(TreatmentPlan::default()),
             agreement: OnceLock::new(),
             variables,
             loss_reduction,
             replicas,
             follow,
-            state: AtomicU64::new(pack(0, Phase::Applied)),
+            state: AtomicU64::new(pack(0, StepPhase::Applied)),
             later: AtomicU64::new(0),
             claimed: AtomicBool::new(false),
             consumed: AtomicBool::new(false),
@@ -184,7 +182,7 @@ impl Gradients {
         Strategy::with_id(self.strategy).and_then(|strategy| strategy.ranks().cloned())
     }
 
-    /// Whether mistakes of callbacks are looked for, because the strategy is strict.
+    /// Whether callbacks are checked for mistakes, because the strategy is strict.
     pub(super) fn is_strict(&self) -> bool {
         self.is_strict
     }
@@ -194,7 +192,7 @@ impl Gradients {
         &self.variables
     }
 
-    /// What the contributions stand for.
+    /// How callbacks reduce the losses of their examples.
     pub fn loss_reduction(&self) -> LossReduction {
         self.loss_reduction
     }
@@ -208,7 +206,7 @@ impl Gradients {
     /// Whether replicas contribute rows of variable `index`, which there is.
     pub fn is_row_sparse(&self, index: usize) -> bool {
         let buffer = self.replicas.first().map(|own| &own.buffers[index]);
-        matches!(buffer, Some(Buffer::Rows(_)))
+        matches!(buffer, Some(GradientBuffer::Rows(_)))
     }
 
     /// The element type of the gradients of variable `index`, which there is.
@@ -231,14 +229,13 @@ impl Gradients {
         Ok(self.accumulation().runs)
     }
 
-    /// What earlier runs have contributed. For the apply that has claimed the gradients.
+    /// The accumulated contributions of earlier runs. Only the apply that has claimed the gradients calls it.
     pub(super) fn accumulation(&self) -> MutexGuard<'_, Accumulation> {
         self.accumulation.lock()
     }
 
-    /// What the last optimizer does with each variable. For the apply that has claimed the
-    /// gradients.
-    pub(super) fn plan(&self) -> MutexGuard<'_, Plan> {
+    /// How the last optimizer treats each variable. Only the apply that has claimed the gradients calls it.
+    pub(super) fn plan(&self) -> MutexGuard<'_, TreatmentPlan> {
         self.plan.lock()
     }
 
@@ -251,7 +248,7 @@ impl Gradients {
 fn follows(replicas: &[CachePadded<Replica>], index: usize) -> bool {
     index > 0
         && replicas.iter().all(|own| match (&own.buffers[index - 1], &own.buffers[index]) {
-            (Buffer::Dense(before), Buffer::Dense(this)) => {
+            (GradientBuffer::Dense(before), GradientBuffer::Dense(this)) => {
                 let elements = this.tensor.shape().elements();
                 elements == before.tensor.shape().elements()
                     && elements <= SMALLEST_CHUNK

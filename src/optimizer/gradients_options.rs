@@ -1,4 +1,4 @@
-//! How gradients are kept, and of what there can be any.
+//! Options of gradients, and which variables can have gradients.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use crate::kernels::float::{gradient_element, real};
 use crate::tensor::DType;
 use crate::values::variable::Variable;
 
-/// How gradients are kept, beside what they are of.
+/// Options of gradients.
 #[derive(Clone, Copy, Debug)]
 pub struct GradientsOptions<'a> {
     /// How many applies make one update, at least 1. An apply updates variables only when it is the

@@ -1,4 +1,4 @@
-//! What strict mode knows of one replica's buffer of one variable.
+//! Strict mode's checks of one replica's buffer of one variable.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -6,16 +6,16 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 use crate::tensor::red_zone::{Pattern, RedZone, Region};
 
-/// What is known of one replica's buffer of one variable. The replica's own thread uses it, but when no
-/// callback runs.
+/// The checks of one replica's buffer of one variable. While a callback runs, only the replica's own thread uses
+/// it.
 pub(super) struct Guard {
     pub(super) red_zone: RedZone,
     pub(super) region: Region,
-    /// The buffer holds nothing but the pattern, unless somebody writes who should not.
+    /// The buffer is filled with the pattern. Another content means that somebody wrote without permission.
     is_poisoned: AtomicBool,
     /// The replica has said in this step that it writes all elements.
     pub(super) overwrites: AtomicBool,
-    /// Of what the replica has submitted.
+    /// A hash of what the replica submitted.
     pub(super) fingerprint: AtomicU64,
 }
 
@@ -42,9 +42,9 @@ impl Guard {
         self.is_poisoned.load(Ordering::Acquire)
     }
 
-    /// Nobody has a use for what the buffer holds.
+    /// Fills the buffer with the pattern: its contents are not needed any more.
     pub(super) fn poison(&self) -> Result<()> {
-        // SAFETY: no replica has a view that is valid, and what was submitted is used up.
+        // SAFETY: no replica has a valid view, and an apply has consumed what was submitted.
         #[expect(unsafe_code, reason = "a buffer that nobody uses is written")]
         unsafe {
             self.region.poison()?;
@@ -53,7 +53,7 @@ impl Guard {
         Ok(())
     }
 
-    /// The library has written the buffer.
+    /// The library has written the buffer, so it does not hold the pattern.
     pub(super) fn is_in_use(&self) {
         self.is_poisoned.store(false, Ordering::Release);
     }

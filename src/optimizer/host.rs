@@ -1,4 +1,4 @@
-//! The launcher of variables in host memory: the workers, each with parts of all of them.
+//! The launcher of variables in host memory: workers update parts of all variables.
 
 #![expect(unsafe_code, reason = "workers write shards of one tensor side by side")]
 
@@ -12,18 +12,18 @@ use crate::kernels::instruction_set::Instructions;
 use crate::kernels::streaming;
 use crate::kernels::update::accumulate::accumulate;
 use crate::kernels::update::measure::{Chunks, Squares};
-use crate::kernels::update::pass::{Pass, Rows};
+use crate::kernels::update::pass::{PassRows, UpdatePass};
 use crate::kernels::update::tiles::MOST_SLOTS;
 use crate::kernels::update::weighted_sum::Contribution;
 use crate::kernels::view::SpanMut;
 use crate::observe::{self, Counter};
 use crate::optimizer::exchange::buffers::{AlignedBytes, copy};
-use crate::optimizer::exchange::shards::{Received, Shards};
-use crate::optimizer::launcher::{Keep, Launcher};
+use crate::optimizer::exchange::shards::{ReceivedShard, Shards};
+use crate::optimizer::launcher::{ApplyLauncher, Keep};
 use crate::optimizer::means::Means;
 use crate::optimizer::reserved_tensor::{self, ReservedTensor};
-use crate::optimizer::sources::Sources;
-use crate::optimizer::workspace::{Item, Update, Work};
+use crate::optimizer::sources::GradientSources;
+use crate::optimizer::workspace::{ApplyItem, ApplyWork, PreparedUpdate};
 use crate::tensor::Tensor;
 use crate::values::buffer::OfCopies;
 
@@ -33,24 +33,24 @@ const BLOCK: usize = 64;
 /// The workers.
 pub(super) struct Host;
 
-impl Launcher for Host {
+impl ApplyLauncher for Host {
     fn measure(
         &'static self,
-        work: &mut Work,
-        sources: &mut Sources<'_>,
+        work: &mut ApplyWork,
+        sources: &mut GradientSources<'_>,
         keep: Keep,
         inspect: &mut dyn FnMut(usize, Squares),
     ) -> Result<()> {
         work.pieces.clear();
         let mut chunks = 0;
         for item in &mut work.items {
-            // What is divided was measured when it was added up.
+            // Sharded gradients were measured when they were added up.
             let of_variable = item.chunks(sources);
             item.first_sum = chunks;
             chunks += of_variable.count();
             let variable = &sources.variables()[item.index];
             let mut bytes = sources.gradient_bytes(item.index, variable.dtype());
-            // What was exchanged is kept already.
+            // Exchanged gradients are kept already.
             if item.gradient.is_none()
                 && item.count == 1
                 && !item.divided
@@ -68,20 +68,19 @@ impl Launcher for Host {
         memory::reserve(&mut work.sums, missing, "sums of gradients' squares")?;
         work.sums.resize_with(work.sums.len().max(chunks), || [const { AtomicU64::new(0) }; 2]);
 
-        let Work { items, pieces, sums, contributions, .. } = work;
+        let ApplyWork { items, pieces, sums, contributions, .. } = work;
         let (sums, sources) = (&sums[..chunks], &*sources);
         let streaming = streaming::pays(pieces.bytes());
         pieces.for_each_share(contributions.len(), &|share| {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
-                let Item { index, first_sum, .. } = items[item];
+                let ApplyItem { index, first_sum, .. } = items[item];
                 collect(sources, &items[item], contributions);
                 let kept = items[item].gradient.filter(|_| !sources.exchanged);
                 let kept = kept.and_then(|_| sources.accumulation.gradient(index)?.writing());
                 let sum = sources.sum(index, items[item].count, contributions);
                 let sums = &sums[first_sum..];
-                // SAFETY: the gradients are kept in memory of this apply, and of the part here
-                // alone.
+                // SAFETY: the gradients are kept in this apply's memory, and each share writes only its part.
                 unsafe {
                     let part = (items[item].chunks(sources), &part);
                     sum.measure_squares(Instructions::chosen(), part, sums, kept, streaming);
@@ -100,7 +99,7 @@ impl Launcher for Host {
         Ok(())
     }
 
-    fn sum(&'static self, work: &mut Work, sources: &Sources<'_>) -> Result<()> {
+    fn sum(&'static self, work: &mut ApplyWork, sources: &GradientSources<'_>) -> Result<()> {
         work.pieces.clear();
         for item in &work.items {
             let rows_are_kept = sources.accumulation.next(item.index).is_none();
@@ -109,24 +108,24 @@ impl Launcher for Host {
                 + size_of::<f64>();
             work.pieces.push(elements, BLOCK, bytes);
         }
-        let Work { items, pieces, contributions, .. } = work;
+        let ApplyWork { items, pieces, contributions, .. } = work;
         pieces.for_each_share(contributions.len(), &|share| {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
-                let Item { index, fresh, .. } = items[item];
+                let ApplyItem { index, fresh, .. } = items[item];
                 let sum = sources.accumulation.next(index).and_then(ReservedTensor::writing);
                 let Some(sum) = sum else { continue };
                 sources.collect(index, contributions);
-                // SAFETY: only this apply, which has the accumulation, writes the sums, and the
-                // part here alone.
+                // SAFETY: only this apply, which owns the accumulation, writes the sums, and each share writes
+                // only its part.
                 unsafe { accumulate(Instructions::chosen(), sum, fresh, contributions, part) };
             }
         });
         Ok(())
     }
 
-    fn update(&'static self, work: &mut Work, means: Means<'_>) -> Result<()> {
-        let Work { items, pieces, contributions, exchange, .. } = work;
+    fn update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()> {
+        let ApplyWork { items, pieces, contributions, exchange, .. } = work;
         let Means { variables, sources, rule, .. } = means;
         let slots = rule.slots().len();
         pieces.clear();
@@ -139,7 +138,7 @@ impl Launcher for Host {
             };
             update.copies = variable.begin_update(update.buffer, rows.is_none());
             if item.count > 1 {
-                // Copies that somebody has asked for meanwhile are made again when they are next asked for.
+                // Low-precision copies that were requested during the update are made again at the next request.
                 let all = &sources.variables()[item.index..item.index + item.count];
                 all.iter().skip(1).for_each(|variable| {
                     variable.begin_update(update.buffer, true);
@@ -157,10 +156,12 @@ impl Launcher for Host {
                 Some(rows) => pieces.push(rows.rows().len(), 1, bytes * rows.row_elements()),
                 None => pieces.push(item.own(variable).len(), BLOCK, bytes),
             }
-            // Of what is divided the ranks have measured all parts.
+            // The ranks have measured all parts of sharded variables.
             if rule.measures() && !item.divided {
                 let contributions = &mut *contributions[0].lock();
-                let measure = |update: &Update, pass: Pass<'_>| rule.measure(update.scalars, &pass);
+                let measure = |update: &PreparedUpdate, pass: UpdatePass<'_>| {
+                    rule.measure(update.scalars, &pass)
+                };
                 let measured = with_pass(means, item, contributions, false, measure);
                 if let (Some(update), Some(scalars)) = (&mut item.update, measured) {
                     update.scalars = scalars;
@@ -187,23 +188,23 @@ impl Launcher for Host {
         &'static self,
         shards: &Shards,
         round: usize,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         send: &mut AlignedBytes,
     ) -> Result<()> {
         shards.pack(round, sources, send);
         Ok(())
     }
 
-    fn land(&'static self, all: &[Received<'_>]) -> Result<()> {
+    fn land(&'static self, all: &[ReceivedShard<'_>]) -> Result<()> {
         let mut pieces = Pieces::default();
-        for Received { elements, .. } in all {
+        for ReceivedShard { elements, .. } in all {
             pieces.push(elements.elements(), BLOCK, 2 * elements.dtype().size());
         }
         pieces.for_each_share(workers::count(), &|share| {
             for (at, part) in share.parts() {
-                let (Received { elements, to, first }, part) = (&all[at], part.range());
+                let (ReceivedShard { elements, to, first }, part) = (&all[at], part.range());
                 let Some(to) = to.writing() else { continue };
-                // SAFETY: what is there was sent and is read no more, and the shares have different parts.
+                // SAFETY: the old contents were sent and are read no more, and the shares have different parts.
                 unsafe {
                     copy(elements.part(&part), &to.part(&(first + part.start..first + part.end)))
                 };
@@ -214,7 +215,7 @@ impl Launcher for Host {
 
     fn write_gradient(
         &'static self,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         index: usize,
         to: &Tensor,
     ) -> Result<()> {
@@ -223,16 +224,16 @@ impl Launcher for Host {
             sources.collect(index, &mut contributions);
         }
         let span = reserved_tensor::span(to)?;
-        // SAFETY: the tensor was just made, and nobody else has it.
+        // SAFETY: the tensor is new, and nobody else has it.
         unsafe { sources.sum(index, 1, &contributions).write_to(Instructions::chosen(), &span) };
         Ok(())
     }
 }
 
-impl Item {
-    /// How its gradient is cut into chunks when it is measured: not at all, if the ranks have done that when they
-    /// added it up.
-    fn chunks(&self, sources: &Sources<'_>) -> Chunks {
+impl ApplyItem {
+    /// How its gradient is cut into chunks when it is measured. It is not cut if the ranks have measured it when
+    /// they added it up.
+    fn chunks(&self, sources: &GradientSources<'_>) -> Chunks {
         let elements = if self.divided { 0 } else { sources.elements(self.index) };
         match self.count {
             1 => Chunks::of(elements),
@@ -242,23 +243,27 @@ impl Item {
 }
 
 /// Replaces `contributions` by those of the last run to the variables of an item.
-fn collect(sources: &Sources<'_>, item: &Item, contributions: &mut Vec<Contribution<'static>>) {
+fn collect(
+    sources: &GradientSources<'_>,
+    item: &ApplyItem,
+    contributions: &mut Vec<Contribution<'static>>,
+) {
     sources.collect(item.index, contributions);
     for of in contributions.iter_mut().filter(|_| item.count > 1) {
-        // SAFETY: those of the item's variables lie behind each other in one block, as they were selected.
+        // SAFETY: the gradients of the item's variables are contiguous in one block: they were selected so.
         of.gradient = unsafe { of.gradient.over(item.count * of.gradient.elements()) };
     }
 }
 
 /// Calls `run` with the prepared update of an item and its pass over what this process updates of the variable.
-/// What the gradient is made of is collected into `contributions`.
+/// The operands of the gradient are collected into `contributions`.
 #[inline(always)]
 fn with_pass<R>(
     means: Means<'_>,
-    item: &Item,
+    item: &ApplyItem,
     contributions: &mut Vec<Contribution<'static>>,
     streaming: bool,
-    run: impl FnOnce(&Update, Pass<'_>) -> R,
+    run: impl FnOnce(&PreparedUpdate, UpdatePass<'_>) -> R,
 ) -> Option<R> {
     let (index, update, sources) = (item.index, item.update.as_ref()?, means.sources);
     let variable = &sources.variables()[index];
@@ -266,8 +271,8 @@ fn with_pass<R>(
     let slots: &[SpanMut<'_>];
     let (instructions, divisor) = (Instructions::chosen(), sources.divisor);
     let copies = variable.copies_to_write(update.buffer, update.copies);
-    // SAFETY: the strategy has nobody at the variable but this apply, which has claimed it, and parts that are
-    // updated side by side have nothing in common.
+    // SAFETY: this apply has claimed the variable, so that nobody else uses it, and parts that are updated at the
+    // same time do not overlap.
     unsafe {
         let (weights, all_slots);
         (weights, slots) = match item.count {
@@ -283,17 +288,17 @@ fn with_pass<R>(
         let copies = copies.each_ref().map(Option::as_ref);
         let pass = match (sources.rows(index), item.gradient) {
             (Some(merged), _) => {
-                let rows = Rows { numbers: merged.rows(), elements: merged.row_elements() };
-                Pass::at_rows(instructions, &weights, slots, rows, merged.sums(), divisor)
+                let rows = PassRows { numbers: merged.rows(), elements: merged.row_elements() };
+                UpdatePass::at_rows(instructions, &weights, slots, rows, merged.sums(), divisor)
             }
             (None, Some(gradient)) => {
                 contributions.clear();
                 contributions.push(Contribution { gradient: gradient.part(&own), factor: 1.0 });
-                Pass::new(instructions, &weights, slots, contributions, 1.0)
+                UpdatePass::new(instructions, &weights, slots, contributions, 1.0)
             }
             (None, None) => {
                 collect(sources, item, contributions);
-                Pass::new(instructions, &weights, slots, contributions, divisor)
+                UpdatePass::new(instructions, &weights, slots, contributions, divisor)
                     .starting_from(sources.accumulated(index))
             }
         };

@@ -1,81 +1,82 @@
-//! What works on the variables of an apply: the workers, in host memory, or the GPU that holds them.
+//! Launchers: what works on the variables of an apply. In host memory these are the workers, else the GPU that
+//! holds the variables.
 
 use crate::device::cuda::gpu::Gpu;
 use crate::error::Result;
 use crate::kernels::update::measure::Squares;
 use crate::optimizer::exchange::buffers::AlignedBytes;
-use crate::optimizer::exchange::shards::{Received, Shards};
+use crate::optimizer::exchange::shards::{ReceivedShard, Shards};
 use crate::optimizer::means::Means;
-use crate::optimizer::sources::Sources;
-use crate::optimizer::workspace::Work;
+use crate::optimizer::sources::GradientSources;
+use crate::optimizer::workspace::ApplyWork;
 use crate::tensor::Tensor;
 
-/// What becomes of gradients that are measured.
+/// What happens to gradients that are measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// They are made again when they are needed again.
+    /// They are computed again when they are needed again.
     Nothing,
-    /// Those that read more than two elements for one are kept, if there is memory: to write them
-    /// and read that is less than to read all of it again.
+    /// Gradients that read more than two elements for one are kept, if there is memory: writing and reading them
+    /// once costs less than reading all operands again.
     WherePossible,
 }
 
-/// Carries out what an apply does to all of its variables. Each call is about the whole table of them,
+/// Carries out the operations of an apply on all of its variables. Each call takes the whole table of them,
 /// `work`, whose items are selected or prepared. The bits are the same for all launchers.
-pub(super) trait Launcher: Sync {
+pub(super) trait ApplyLauncher: Sync {
     /// Calls `inspect` with the index of each variable and the squares of its gradient.
     fn measure(
         &'static self,
-        work: &mut Work,
-        sources: &mut Sources<'_>,
+        work: &mut ApplyWork,
+        sources: &mut GradientSources<'_>,
         keep: Keep,
         inspect: &mut dyn FnMut(usize, Squares),
     ) -> Result<()>;
 
-    /// Reserves what [`Launcher::sum`] needs, which then cannot fail for lack of memory.
-    fn reserve_sum(&'static self, _: &mut Work, _: &Sources<'_>) -> Result<()> {
+    /// Reserves the memory for `sum`, which then cannot fail for lack of it.
+    fn reserve_sum(&'static self, _: &mut ApplyWork, _: &GradientSources<'_>) -> Result<()> {
         Ok(())
     }
 
     /// Adds the last run's contributions to the sums, which are claimed.
-    fn sum(&'static self, work: &mut Work, sources: &Sources<'_>) -> Result<()>;
+    fn sum(&'static self, work: &mut ApplyWork, sources: &GradientSources<'_>) -> Result<()>;
 
-    /// Does all of the updates that were prepared that can fail.
-    fn reserve_update(&'static self, _: &mut Work, _: Means<'_>) -> Result<()> {
+    /// Does the part of the prepared updates that can fail.
+    fn reserve_update(&'static self, _: &mut ApplyWork, _: Means<'_>) -> Result<()> {
         Ok(())
     }
 
-    /// Does the updates that were prepared, puts the weights that other ranks have computed in their place, and
-    /// notes in the items which gradients were not finite. If it fails, weights may have been written by halves.
-    fn update(&'static self, work: &mut Work, means: Means<'_>) -> Result<()>;
+    /// Carries out the prepared updates, copies the weights that other ranks have computed to the variables, and
+    /// notes in the items which gradients were not finite. If it fails, weights may be partly written.
+    fn update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()>;
 
-    /// Copies what this rank sends of its gradients in a round to `send`.
+    /// Copies the part of its gradients that this rank sends in a round to `send`.
     fn pack(
         &'static self,
         shards: &Shards,
         round: usize,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         send: &mut AlignedBytes,
     ) -> Result<()>;
 
-    /// Puts what has come from the ranks where it lands, of which no other rank's part is read or written
-    /// meanwhile.
-    fn land(&'static self, all: &[Received<'_>]) -> Result<()>;
+    /// Copies the received elements to their destinations. Nobody reads or writes these destinations during the
+    /// call.
+    fn land(&'static self, all: &[ReceivedShard<'_>]) -> Result<()>;
 
-    /// Writes the gradient of variable `index`, which the next apply would take, to a fresh tensor: all of
-    /// its elements, or those of the rows that were named.
+    /// Writes the gradient of variable `index` that the next apply would use to a fresh tensor: all of its
+    /// elements, or those of the contributed rows.
     fn write_gradient(
         &'static self,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         index: usize,
         to: &Tensor,
     ) -> Result<()>;
 
-    /// The GPU that it is, whose memory some engines of ranks move.
+    /// The GPU, if this launcher is one. Some engines move its memory between ranks.
     fn gpu(&'static self) -> Option<&'static Gpu> {
         None
     }
 
-    /// What was begun has failed: nothing that it works on can be trusted.
+    /// An operation has failed half-way: the device's contents cannot be trusted.
     fn give_up(&'static self, _why: &str) {}
 }

@@ -1,13 +1,13 @@
-//! Which launcher works on which variables.
+//! Which launcher works on the variables of an apply.
 
 use crate::device::registry;
 use crate::error::Result;
 use crate::optimizer::host::Host;
-use crate::optimizer::launcher::Launcher;
+use crate::optimizer::launcher::ApplyLauncher;
 use crate::values::variable::Variable;
 
-/// What works on the variables of a strategy, which are all in one place.
-pub(super) fn launcher_of(variables: &[Variable]) -> Result<&'static dyn Launcher> {
+/// The launcher of a strategy's variables, which are all on one device.
+pub(super) fn launcher_of(variables: &[Variable]) -> Result<&'static dyn ApplyLauncher> {
     Ok(match variables.first().map(Variable::device) {
         Some(device) if !device.is_host_memory() => registry::gpu(device)?,
         _ => &Host,

@@ -1,24 +1,24 @@
-//! How a replica lends a gradient, and takes back what it has contributed.
+//! How a replica lends a gradient, and withdraws its contribution.
 //!
-//! [`Gradients::release_lent`] lets go of what was lent, wherever that may have come to its end; it costs one load where
-//! nothing is lent.
+//! [`Gradients::release_lent`] releases lent gradients that are not needed any more; it costs one load if nothing
+//! is lent.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::lent::Lent;
-use crate::optimizer::replica::Buffer;
+use crate::optimizer::lent::LentGradient;
+use crate::optimizer::replica::GradientBuffer;
 use crate::strategy::ReplicaContext;
 use crate::tensor::Tensor;
 use crate::values::device_copies::memory_of;
 
 impl Gradients {
-    /// Lets `gradient`, memory of the program's that holds all elements of the gradient of variable
-    /// `index`, be what the context's replica contributes to it in its step. It is read where it lies,
-    /// and so must not be written until the last clone of `gradient` is dropped: when an apply has used
-    /// it up, when the step is rolled back or replaced, or when it is taken back.
+    /// Makes `gradient` the contribution of the context's replica to variable `index` in its step. It is memory of
+    /// the program, with all elements of the gradient. The library reads it in place, so it must not be written
+    /// until the last clone of `gradient` is dropped: when an apply has consumed it, when the step is rolled back
+    /// or replaced, or when the replica withdraws it.
     ///
     /// Fails as [`Gradients::view_in`], and if the replica has viewed or lent the variable in this step
     /// already, and with INVALID_ARGUMENT if `gradient` has another dtype, shape or order of elements, or
@@ -33,7 +33,7 @@ impl Gradients {
         let (replica, step) = (context.replica(), context.step_id());
         let (buffer, viewed) = self.writable(replica, step, index)?;
         let variable = &self.variables()[index];
-        let Buffer::Dense(dense) = buffer else {
+        let GradientBuffer::Dense(dense) = buffer else {
             return Err(Error::precondition(format!(
                 "the gradients of {variable:?} were made for rows (row_sparse); write them with add_rows"
             )));
@@ -45,15 +45,15 @@ impl Gradients {
             )));
         }
         self.check_lent(index, &gradient, context)?;
-        let lent = Lent::new(step, gradient)?;
-        // Under the lock that giving back takes: what is put in after the step's end is never missed.
+        let lent = LentGradient::new(step, gradient)?;
+        // Under the lock that releasing takes: so a gradient that is lent after the step's end is released, too.
         let refused = {
             let mut held = dense.lent.held.lock();
             match self.is_in_flight(step) {
                 false => Some(lent),
                 true => {
                     dense.lent.step.store(step, Ordering::Release);
-                    // What an earlier step has left is replaced with that step's contributions.
+                    // A gradient of an earlier step is replaced together with that step's contributions.
                     let before = held.replace(lent);
                     self.lends.store(true, Ordering::Release);
                     viewed.store(step, Ordering::Release);
@@ -103,11 +103,10 @@ impl Gradients {
         Ok(())
     }
 
-    /// Discards what the context's replica has contributed to variable `index` in its step: as if it
-    /// had not touched the variable. What it had lent is let go of. Does nothing if there is nothing.
+    /// Discards what the context's replica has contributed to variable `index` in its step: as if it had not used
+    /// the variable. A lent gradient is released. Does nothing if there is no contribution.
     ///
-    /// A variable to which no replica contributes is left alone by an apply. Fails as
-    /// [`Gradients::view_in`] does.
+    /// An apply does not change a variable to which no replica contributes. Fails as [`Gradients::view_in`] does.
     pub fn discard_in(self: &Arc<Self>, context: &ReplicaContext, index: usize) -> Result<()> {
         self.take_part(context)?;
         let step = context.step_id();
@@ -118,20 +117,20 @@ impl Gradients {
         viewed.store(0, Ordering::Release);
         self.replicas[context.replica()].withdrew.store(step, Ordering::Release);
         match buffer {
-            Buffer::Dense(dense) => drop(dense.lent.take()),
-            Buffer::Rows(rows) => rows.pieces().forget(),
+            GradientBuffer::Dense(dense) => drop(dense.lent.take()),
+            GradientBuffer::Rows(rows) => rows.pieces().forget(),
         }
         Ok(())
     }
 
-    /// Lets go of what was lent to steps whose contributions count no more. To be called where they may
-    /// have come to their end, with no lock held but that of the strategy's steps.
+    /// Releases gradients that were lent to steps whose contributions count no more. Called where such a step may
+    /// have ended, while no lock is held except the step lock.
     pub(super) fn release_lent(&self) {
         if !self.lends.load(Ordering::Acquire) {
             return;
         }
         for buffer in self.replicas.iter().flat_map(|own| &own.buffers) {
-            if let Buffer::Dense(dense) = buffer {
+            if let GradientBuffer::Dense(dense) = buffer {
                 drop(dense.lent.take_unless(|step| self.counts(step)));
             }
         }

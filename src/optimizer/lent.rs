@@ -1,9 +1,8 @@
-//! Gradients that stay where the program has them: memory that a replica lends instead of writing into
-//! its buffer, and what it takes back.
+//! Lent gradients: memory of the program that a replica lends instead of writing into its buffer.
 //!
-//! What is lent is kept until nobody reads it any more: until an apply has used it up, the step is rolled
-//! back, the replica takes it back, or a later step replaces it. It is let go of when no lock is held but
-//! that of the strategy's steps, since that calls the program: see `lending`.
+//! A lent gradient is kept until nobody reads it any more: until an apply has consumed it, the step is rolled
+//! back, the replica withdraws it, or a later step replaces it. It is released while no lock is held except the
+//! step lock, since releasing calls the program: see `lending`.
 
 #![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]
 
@@ -14,30 +13,30 @@ use crate::kernels::view::Span;
 use crate::tensor::Tensor;
 use parking_lot::Mutex;
 
-/// What a replica has lent for one variable, if it has.
+/// The gradient that a replica has lent for one variable, if any.
 #[derive(Default)]
 pub(super) struct LentSlot {
-    /// The step in which it did; 0 if nothing is lent. Steps have numbers from 1 on.
+    /// The step in which it was lent; 0 if nothing is lent. Step numbers start at 1.
     pub(super) step: AtomicU64,
-    pub(super) held: Mutex<Option<Lent>>,
+    pub(super) held: Mutex<Option<LentGradient>>,
 }
 
-/// Memory of the program's with a gradient.
-pub(super) struct Lent {
+/// The program's memory that holds a gradient.
+pub(super) struct LentGradient {
     step: u64,
     tensor: Tensor,
     /// All of it, if it lies in host memory.
     span: Option<Span<'static>>,
 }
 
-impl Lent {
-    pub(super) fn new(step: u64, tensor: Tensor) -> Result<Lent> {
+impl LentGradient {
+    pub(super) fn new(step: u64, tensor: Tensor) -> Result<LentGradient> {
         let span = match tensor.device().is_host_memory() {
             false => None,
             // SAFETY: the span is kept with the tensor.
             true => tensor.reading()?.span().map(|span| unsafe { span.held() }),
         };
-        Ok(Lent { step, tensor, span })
+        Ok(LentGradient { step, tensor, span })
     }
 }
 
@@ -47,7 +46,8 @@ impl LentSlot {
         self.step.load(Ordering::Acquire) == step
     }
 
-    /// What was lent in `step`. What is lent in a step whose contributions count is not given back.
+    /// The gradient that was lent in `step`. While a step's contributions count, its lent gradients are not
+    /// released.
     pub(super) fn tensor(&self, step: u64) -> Option<Tensor> {
         self.inspect(step, |lent| lent.tensor.clone())
     }
@@ -57,7 +57,7 @@ impl LentSlot {
         self.inspect(step, |lent| lent.span).flatten()
     }
 
-    fn inspect<T>(&self, step: u64, inspect: impl FnOnce(&Lent) -> T) -> Option<T> {
+    fn inspect<T>(&self, step: u64, inspect: impl FnOnce(&LentGradient) -> T) -> Option<T> {
         // An apply to thousands of variables of which none is lent takes no lock.
         if !self.is_of(step) {
             return None;
@@ -65,22 +65,22 @@ impl LentSlot {
         self.held.lock().as_ref().map(inspect)
     }
 
-    /// Takes out what is lent, whatever it is. For the caller to drop when no lock is held.
-    pub(super) fn take(&self) -> Option<Lent> {
+    /// Takes the lent gradient out. The caller drops it when no lock is held.
+    pub(super) fn take(&self) -> Option<LentGradient> {
         let mut held = self.held.lock();
         self.step.store(0, Ordering::Release);
         held.take()
     }
 
-    /// Puts back what was taken out.
-    pub(super) fn put(&self, lent: Option<Lent>) {
+    /// Puts back a gradient that was taken out.
+    pub(super) fn put(&self, lent: Option<LentGradient>) {
         let mut held = self.held.lock();
         self.step.store(lent.as_ref().map_or(0, |lent| lent.step), Ordering::Release);
         *held = lent;
     }
 
-    /// Takes out what no longer counts, as `counts` says of its step.
-    pub(super) fn take_unless(&self, counts: impl FnOnce(u64) -> bool) -> Option<Lent> {
+    /// Takes the lent gradient out if it no longer counts: if `counts` returns false for its step.
+    pub(super) fn take_unless(&self, counts: impl FnOnce(u64) -> bool) -> Option<LentGradient> {
         let mut held = self.held.lock();
         held.as_ref().filter(|lent| !counts(lent.step))?;
         self.step.store(0, Ordering::Release);

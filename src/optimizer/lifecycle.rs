@@ -1,5 +1,5 @@
-//! Which step's contributions count, and what becomes of them: a step is joined, committed or rolled
-//! back, and an apply claims what it has committed and uses it up.
+//! Which step's contributions count, and what becomes of them: a step is joined, committed or rolled back, and an
+//! apply claims the committed contributions and consumes them.
 
 use std::sync::atomic::Ordering;
 
@@ -8,8 +8,8 @@ use crossbeam_utils::CachePadded;
 use crate::error::{Error, Result};
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::phase::{Phase, pack, unpack};
-use crate::optimizer::replica::{Buffer, Replica};
+use crate::optimizer::phase::{StepPhase, pack, unpack};
+use crate::optimizer::replica::{GradientBuffer, Replica};
 use crate::strategy::commit::StepParticipant;
 
 impl Gradients {
@@ -20,7 +20,7 @@ impl Gradients {
 
     /// A step is known to users by the number `shown`.
     pub(super) fn note_step(&self, step: u64, shown: u64) {
-        // What is known to differ is written, so that replicas do not write memory that they share.
+        // Only a value that differs is written, so that replicas do not write shared memory.
         let later = step - shown;
         if self.later.load(Ordering::Relaxed) != later {
             self.later.store(later, Ordering::Relaxed);
@@ -32,13 +32,13 @@ impl Gradients {
         step - self.later.load(Ordering::Relaxed).min(step)
     }
 
-    /// Makes `step` the one whose contributions count; those of earlier steps count no more. Returns true to exactly one caller a step, who then lets the gradients take
-    /// part in the step's commit. To be called before a replica's [`Gradients::view`] or
-    /// [`Gradients::submit`]; after the first it is a load.
+    /// Makes `step` the one whose contributions count; those of earlier steps count no more. Returns true to
+    /// exactly one caller a step, who then lets the gradients take part in the step's commit. Call it before a
+    /// replica's [`Gradients::view`] or [`Gradients::submit`]; after the first call it costs one load.
     pub fn first_touch(&self, step: u64) -> bool {
         let mut state = self.state.load(Ordering::Acquire);
         while unpack(state).0 < step {
-            let fresh = pack(step, Phase::InFlight);
+            let fresh = pack(step, StepPhase::InFlight);
             let exchange =
                 self.state.compare_exchange(state, fresh, Ordering::AcqRel, Ordering::Acquire);
             match exchange {
@@ -51,17 +51,17 @@ impl Gradients {
 
     /// Whether a committed step's contributions wait for an apply.
     pub(super) fn has_unapplied(&self) -> bool {
-        unpack(self.state.load(Ordering::Acquire)).1 == Phase::Ready
+        unpack(self.state.load(Ordering::Acquire)).1 == StepPhase::Ready
     }
 
-    /// Refuses another step while what an earlier one has contributed waits for an apply: it would be
-    /// replaced, and nobody would hear of it. Contributions of weight 0 are none.
+    /// Refuses another step while contributions of an earlier step wait for an apply: they would be replaced
+    /// silently. Contributions of weight 0 do not count.
     pub(super) fn check_applied(&self) -> Result<()> {
         let (step, phase) = unpack(self.state.load(Ordering::Acquire));
         let contributed = |own: &CachePadded<Replica>| {
             own.submitted.load(Ordering::Acquire) == step && own.weight() != 0.0
         };
-        if phase != Phase::Ready
+        if phase != StepPhase::Ready
             || self.refused.load(Ordering::Acquire) == step
             || !self.replicas.iter().any(contributed)
         {
@@ -75,18 +75,18 @@ impl Gradients {
         ))
     }
 
-    /// Notes that an apply of what waits has failed: the next step may replace it.
+    /// Notes that an apply of the waiting contributions has failed: the next step may replace them.
     pub(super) fn note_refused(&self) {
         let (step, phase) = unpack(self.state.load(Ordering::Acquire));
-        if phase == Phase::Ready {
+        if phase == StepPhase::Ready {
             self.refused.store(step, Ordering::Release);
         }
     }
 
-    /// Lets what waits for an apply be none of the steps' business, until the state is put back.
+    /// Hides the waiting contributions from steps, until the state is restored.
     pub(super) fn set_aside(&self) {
         let (step, _) = unpack(self.state.load(Ordering::Acquire));
-        self.state.store(pack(step, Phase::Applied), Ordering::Release);
+        self.state.store(pack(step, StepPhase::Applied), Ordering::Release);
     }
 
     /// The step whose contributions can be applied: the last one if it was committed, or, at the
@@ -100,36 +100,36 @@ impl Gradients {
     ) -> Result<Contributions<'_>> {
         let (step, phase) = unpack(self.state.load(Ordering::Acquire));
         match phase {
-            Phase::Applied | Phase::RolledBack if flush && self.accumulation().runs > 0 => {
+            StepPhase::Applied | StepPhase::RolledBack if flush && self.accumulation().runs > 0 => {
                 return Ok(Contributions::none(step));
             }
-            Phase::Ready => {}
-            Phase::InFlight if committing == Some(step) => {}
-            // It is the step's own apply, as that of an epoch: what was before the step is no help.
-            Phase::Applied | Phase::RolledBack if committing.is_some() => {
+            StepPhase::Ready => {}
+            StepPhase::InFlight if committing == Some(step) => {}
+            // This is the step's own apply, as in an epoch: contributions from before the step do not matter.
+            StepPhase::Applied | StepPhase::RolledBack if committing.is_some() => {
                 return Err(Error::precondition(
                     "gradients: no replica submitted any in this step, which is to apply them; each \
                      replica submits once in each step, also one without examples",
                 ));
             }
-            Phase::Applied if step == 0 => {
+            StepPhase::Applied if step == 0 => {
                 return Err(Error::precondition(
                     "gradients: there has been no run that submitted any; run a step first",
                 ));
             }
-            Phase::Applied => {
+            StepPhase::Applied => {
                 return Err(Error::precondition(
                     "gradients: they have been applied, and there was no run that submitted new \
                      ones since the last apply; apply once for each run",
                 ));
             }
-            Phase::RolledBack => {
+            StepPhase::RolledBack => {
                 return Err(Error::precondition(
                     "gradients: the last run failed, or its apply over several ranks did, so its \
                      contributions were dropped; run the step again before the apply",
                 ));
             }
-            Phase::InFlight => {
+            StepPhase::InFlight => {
                 return Err(Error::precondition(
                     "gradients: the step that writes them is still running; apply after it",
                 ));
@@ -147,7 +147,7 @@ impl Gradients {
         Ok(contributions)
     }
 
-    /// What the replicas submitted in `step`, which [`Gradients::applicable`] found.
+    /// The contributions to `step`, which [`Gradients::applicable`] found.
     pub(super) fn contributions(&self, step: u64) -> Contributions<'_> {
         Contributions::of_step(&self.replicas, step)
     }
@@ -162,22 +162,22 @@ impl Gradients {
         Ok(Claim(self))
     }
 
-    /// The apply that has claimed the contributions is about to overwrite them: if it fails they are as those
-    /// of a step that has failed.
+    /// The apply that has claimed the contributions is about to overwrite them. If it fails, they count as those
+    /// of a failed step.
     pub(super) fn consume(&self) {
         self.consumed.store(true, Ordering::Release);
         let first = self.replicas.iter().take(1).flat_map(|own| &own.buffers);
-        first.for_each(Buffer::is_in_use);
+        first.for_each(GradientBuffer::is_in_use);
     }
 
-    /// Gives up the reservation, or ends it once the contributions of `applied` are used up.
+    /// Gives up the reservation, or ends it once the contributions of step `applied` are consumed.
     pub(super) fn release(&self, applied: Option<u64>) {
         let (step, phase) = unpack(self.state.load(Ordering::Acquire));
         let consumed = self.consumed.swap(false, Ordering::AcqRel);
         let becomes = match applied {
-            Some(applied) => (applied == step).then_some(Phase::Applied),
-            None => (consumed && matches!(phase, Phase::Ready | Phase::InFlight))
-                .then_some(Phase::RolledBack),
+            Some(applied) => (applied == step).then_some(StepPhase::Applied),
+            None => (consumed && matches!(phase, StepPhase::Ready | StepPhase::InFlight))
+                .then_some(StepPhase::RolledBack),
         };
         if let Some(phase) = becomes {
             self.poison_buffers();
@@ -188,20 +188,20 @@ impl Gradients {
 
     /// Whether `step` is running and has not been rolled back.
     pub(super) fn is_in_flight(&self, step: u64) -> bool {
-        self.state.load(Ordering::Acquire) == pack(step, Phase::InFlight)
+        self.state.load(Ordering::Acquire) == pack(step, StepPhase::InFlight)
     }
 
     /// Whether what replicas contribute in `step` counts, or may come to count.
     pub(super) fn counts(&self, step: u64) -> bool {
         let state = unpack(self.state.load(Ordering::Acquire));
-        matches!(state, (last, Phase::InFlight | Phase::Ready) if last == step)
+        matches!(state, (last, StepPhase::InFlight | StepPhase::Ready) if last == step)
     }
 
-    fn finish(&self, step: u64, phase: Phase) {
+    fn finish(&self, step: u64, phase: StepPhase) {
         // Fails, and rightly does nothing, if the contributions were applied at the commit point,
         // or all was made as it was before the step (`Gradients::restore`).
         let _ = self.state.compare_exchange(
-            pack(step, Phase::InFlight),
+            pack(step, StepPhase::InFlight),
             pack(step, phase),
             Ordering::AcqRel,
             Ordering::Acquire,
@@ -209,7 +209,7 @@ impl Gradients {
     }
 }
 
-/// A reservation that ends with this, unless it is to be kept.
+/// A reservation that ends when this is dropped, unless `keep` was called.
 pub(super) struct Claim<'a>(&'a Gradients);
 
 impl Claim<'_> {
@@ -231,11 +231,11 @@ impl StepParticipant for Gradients {
     }
 
     fn commit(&self, step: u64) {
-        self.finish(step, Phase::Ready);
+        self.finish(step, StepPhase::Ready);
     }
 
     fn roll_back(&self, step: u64) {
-        self.finish(step, Phase::RolledBack);
+        self.finish(step, StepPhase::RolledBack);
     }
 
     fn release_resources(&self) {

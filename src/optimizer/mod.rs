@@ -50,11 +50,11 @@ mod workspace;
 mod writing;
 
 pub use action::ApplyAction;
-pub use apply::{Outcome, apply, apply_with};
+pub use apply::{Applied, apply, apply_with};
 pub use gradients::{GradientMode, Gradients, LossReduction};
 pub use gradients_options::GradientsOptions;
 pub use report::{ApplyOptions, ApplyReport};
 pub use rows::AddedRows;
 pub use rule::UpdateRule;
-pub use settings::{Group, LossScaling, NonFinite, Settings};
+pub use settings::{LossScaling, NonFinite, Settings, VariableGroup};
 pub use state::Optimizer;

@@ -1,16 +1,16 @@
-//! What is said of gradients that are not finite.
+//! Messages about gradients that are not finite.
 
 use crate::error::Error;
 use crate::observe::log::{self, Level};
 use crate::optimizer::contributions::Contributions;
-use crate::optimizer::replica::Buffer;
-use crate::optimizer::sources::Sources;
+use crate::optimizer::replica::GradientBuffer;
+use crate::optimizer::sources::GradientSources;
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
 use half::{bf16, f16};
 
-/// The error of an apply that is to fail because the gradient of variable `index` is not finite.
-pub(super) fn not_finite(sources: &Sources<'_>, index: usize) -> Error {
+/// The error of an apply that fails because the gradient of variable `index` is not finite.
+pub(super) fn not_finite(sources: &GradientSources<'_>, index: usize) -> Error {
     let variable = &sources.variables()[index];
     let contributions = sources.contributions;
     let step = sources.shown_step();
@@ -32,7 +32,7 @@ pub(super) fn not_finite(sources: &Sources<'_>, index: usize) -> Error {
     Error::invalid("gradients", problem)
 }
 
-/// Says that `variable` was updated with a gradient that is not finite.
+/// Logs that `variable` was updated with a gradient that is not finite.
 pub(super) fn warn_of(variable: &Variable, step: u64) {
     log::log(Level::Warning, || {
         format!(
@@ -54,11 +54,11 @@ struct Found {
 fn first(contributions: Contributions<'_>, index: usize, variable: &Variable) -> Option<Found> {
     contributions.writers(index).find_map(|(replica, _, buffer)| {
         let (place, value) = match buffer {
-            Buffer::Dense(dense) => {
+            GradientBuffer::Dense(dense) => {
                 let (element, value) = first_element(&dense.home(contributions.step))?;
                 (place(variable.shape(), element), value)
             }
-            Buffer::Rows(rows) => rows.pieces().iter().find_map(|(indices, values)| {
+            GradientBuffer::Rows(rows) => rows.pieces().iter().find_map(|(indices, values)| {
                 let (element, value) = first_element(values)?;
                 let of_row = variable.shape().elements() / variable.shape().first()?;
                 let row = *indices.to_vec::<i64>().ok()?.get(element / of_row)? as usize;

@@ -1,37 +1,39 @@
-//! The launcher of variables that a GPU holds: kernels, with the bits of the workers.
+//! The launcher of variables on a GPU: its kernels produce the same bits as the workers.
 //!
-//! What the replicas have contributed lies on the variables' GPU by then. Rows are merged by the host,
-//! and their sums are copied to the GPU. An apply waits for its kernels, so that whoever has applied knows
-//! whether the GPU has done it.
+//! The replicas' contributions are on the variables' GPU by then. The host merges rows, and their sums are copied
+//! to the GPU. An apply waits for its kernels, so that its caller knows whether the GPU has succeeded.
 
-#![expect(unsafe_code, reason = "kernels are told of memory")]
+#![expect(unsafe_code, reason = "kernels get addresses")]
 
 use std::sync::atomic::Ordering;
 
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result};
-use crate::kernels::cuda::{Address, Extent, Gradient, Measured, TableRows, Update, on_gpu};
+use crate::kernels::cuda::{
+    Address, Extent, GpuUpdate, Gradient, MeasuredEntry, TableRows, on_gpu,
+};
 use crate::kernels::update::measure::Squares;
 use crate::kernels::update::rules::RuleStep;
 use crate::optimizer::custom_kernels::{address_of, custom_kernel};
 use crate::optimizer::exchange::buffers::AlignedBytes;
-use crate::optimizer::exchange::shards::{Received, Shards};
-use crate::optimizer::gpu_operands::{Operands, Ready};
-use crate::optimizer::launcher::{Keep, Launcher};
+use crate::optimizer::exchange::shards::{ReceivedShard, Shards};
+use crate::optimizer::gpu_operands::{GpuMemory, GpuOperands};
+use crate::optimizer::launcher::{ApplyLauncher, Keep};
 use crate::optimizer::means::Means;
 use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::rule::Scalars;
-use crate::optimizer::sources::Sources;
-use crate::optimizer::workspace::{Item, Work};
+use crate::optimizer::sources::GradientSources;
+use crate::optimizer::workspace::{ApplyItem, ApplyWork};
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
 
-impl Work {
-    /// Has the memory that a sum or an update is about to need, so that these are refused none. `measures` says whether the rule measures weights and updates.
+impl ApplyWork {
+    /// Reserves the memory for a sum or an update, which then cannot fail for lack of it. `measures` says whether
+    /// the rule measures weights and updates.
     fn make_ready(
         &mut self,
         gpu: &'static Gpu,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         measures: bool,
     ) -> Result<()> {
         let indices: Vec<usize> = self
@@ -40,7 +42,7 @@ impl Work {
             .filter(|item| item.launches(sources))
             .map(|item| item.index)
             .collect();
-        let operands = Operands::new(sources, gpu, indices.iter().copied())?;
+        let operands = GpuOperands::new(sources, gpu, indices.iter().copied())?;
         let flags = Tensor::zeros(DType::Int32, Shape::new(&[indices.len()])?, gpu.id())?;
         let rows = indices.iter().filter_map(|&index| sources.rows(index));
         let extent = Extent {
@@ -51,37 +53,36 @@ impl Work {
             measures,
         };
         let reserved = on_gpu(gpu, |launcher| launcher.reserve(extent))?;
-        self.ready = Some(Ready { operands, flags, computed: Vec::new(), reserved });
+        self.ready = Some(GpuMemory { operands, flags, computed: Vec::new(), reserved });
         Ok(())
     }
 
-    fn take_ready(&mut self) -> Result<Ready> {
+    fn take_ready(&mut self) -> Result<GpuMemory> {
         let ready = self.ready.take();
         ready.ok_or_else(|| Error::Internal("an apply was not made ready for its GPU".into()))
     }
 }
 
-impl Launcher for Gpu {
+impl ApplyLauncher for Gpu {
     fn measure(
         &'static self,
-        work: &mut Work,
-        sources: &mut Sources<'_>,
+        work: &mut ApplyWork,
+        sources: &mut GradientSources<'_>,
         _: Keep,
         inspect: &mut dyn FnMut(usize, Squares),
     ) -> Result<()> {
         let indices = || work.items.iter().map(|item| item.index);
-        let operands = Operands::new(sources, self, indices())?;
-        let all: Vec<Measured<'_>> = indices()
+        let operands = GpuOperands::new(sources, self, indices())?;
+        let all: Vec<MeasuredEntry<'_>> = indices()
             .enumerate()
-            .map(|(at, index)| Measured {
+            .map(|(at, index)| MeasuredEntry {
                 gradient: operands.gradient(sources, at, index),
                 kept: None,
             })
             .collect();
         let results =
             Tensor::uninitialized(DType::Float64, Shape::new(&[all.len(), 2])?, self.id())?;
-        // SAFETY: what the gradients are made of is the apply's, which has claimed it, and lives until
-        // the results are here.
+        // SAFETY: the apply has claimed the operands of the gradients, which live until the results have arrived.
         on_gpu(self, |launcher| unsafe { launcher.measure(&all, results.place().address) })?;
         let results = results.to_vec::<f64>()?;
         let squares = results.chunks_exact(2).map(|pair| {
@@ -92,12 +93,16 @@ impl Launcher for Gpu {
         Ok(())
     }
 
-    fn reserve_sum(&'static self, work: &mut Work, sources: &Sources<'_>) -> Result<()> {
+    fn reserve_sum(
+        &'static self,
+        work: &mut ApplyWork,
+        sources: &GradientSources<'_>,
+    ) -> Result<()> {
         work.make_ready(self, sources, false)
     }
 
-    fn sum(&'static self, work: &mut Work, sources: &Sources<'_>) -> Result<()> {
-        let Ready { operands, reserved: _reserved, .. } = work.take_ready()?;
+    fn sum(&'static self, work: &mut ApplyWork, sources: &GradientSources<'_>) -> Result<()> {
+        let GpuMemory { operands, reserved: _reserved, .. } = work.take_ready()?;
         let dense = work.items.iter().filter(|item| item.launches(sources));
         let sums = dense.enumerate().filter_map(|(at, item)| {
             let sum = sources.accumulation.next(item.index).map(ReservedTensor::address)?;
@@ -106,15 +111,15 @@ impl Launcher for Gpu {
             Some((gradient, sum))
         });
         let sums: Vec<(Gradient<'_>, Address)> = sums.collect();
-        // SAFETY: only this apply, which has the accumulation, writes the sums.
+        // SAFETY: only this apply, which owns the accumulation, writes the sums.
         on_gpu(self, |launcher| unsafe { launcher.accumulate(&sums) })?;
         self.synchronize()
     }
 
-    fn reserve_update(&'static self, work: &mut Work, means: Means<'_>) -> Result<()> {
+    fn reserve_update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()> {
         let Means { sources, rule, .. } = means;
         let (mut is_custom, mut measures) = (false, false);
-        for (index, update) in Item::prepared(&work.items) {
+        for (index, update) in ApplyItem::prepared(&work.items) {
             match update.scalars.step {
                 Some(step) => measures |= step.kind.measures(),
                 None => {
@@ -130,10 +135,10 @@ impl Launcher for Gpu {
         Ok(())
     }
 
-    fn update(&'static self, work: &mut Work, means: Means<'_>) -> Result<()> {
+    fn update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()> {
         let Means { variables, sources, clipping, .. } = means;
-        let Ready { operands, flags, computed, reserved: _reserved } = work.take_ready()?;
-        let prepared: Vec<_> = Item::prepared(&work.items).collect();
+        let GpuMemory { operands, flags, computed, reserved: _reserved } = work.take_ready()?;
+        let prepared: Vec<_> = ApplyItem::prepared(&work.items).collect();
         let first_flag = flags.place().address;
         let slots: Vec<Vec<Address>> =
             prepared.iter().map(|(_, update)| variables.slot_addresses(update.position)).collect();
@@ -148,12 +153,12 @@ impl Launcher for Gpu {
                 let weights = address_of(&sources.variables()[index], update.buffer);
                 (weights, slots, width)
             });
-            Work::put_computed(self, &computed, places)?;
+            ApplyWork::put_computed(self, &computed, places)?;
         }
         let mut updates = Vec::with_capacity(prepared.len());
         for (at, &(index, update)) in prepared.iter().enumerate().filter(|_| !is_custom) {
             let (variable, rows) = (&sources.variables()[index], sources.rows(index));
-            updates.push(Update {
+            updates.push(GpuUpdate {
                 gradient: operands.gradient(sources, at, index),
                 clipping,
                 l2: update.l2,
@@ -169,8 +174,8 @@ impl Launcher for Gpu {
                 not_finite: Some(first_flag + 4 * at as u64),
             });
         }
-        // SAFETY: the strategy has nobody at the variables but this apply, which has claimed them; all
-        // of it lives until the flags are here.
+        // SAFETY: this apply has claimed the variables, so that nobody else uses them; all operands live until the
+        // flags have arrived.
         on_gpu(self, |launcher| unsafe { launcher.update(&updates) })?;
         let flags = flags.to_vec::<i32>()?;
         let updated = work.items.iter().filter(|item| item.update.is_some());
@@ -184,17 +189,17 @@ impl Launcher for Gpu {
         &'static self,
         shards: &Shards,
         round: usize,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         send: &mut AlignedBytes,
     ) -> Result<()> {
         shards.pack_on_gpu(self, round, sources, send)
     }
 
-    fn land(&'static self, all: &[Received<'_>]) -> Result<()> {
-        all.iter().try_for_each(|Received { elements, to, first }| {
+    fn land(&'static self, all: &[ReceivedShard<'_>]) -> Result<()> {
+        all.iter().try_for_each(|ReceivedShard { elements, to, first }| {
             let size = elements.dtype().size();
             let to = to.address() + (first * size) as Address;
-            // SAFETY: whoever exchanges is alone with the gradients, which have these elements.
+            // SAFETY: the exchange has exclusive access to the gradients, which have these elements.
             unsafe { self.upload(elements.data(), to, elements.elements() * size) }
         })
     }
@@ -205,13 +210,13 @@ impl Launcher for Gpu {
 
     fn write_gradient(
         &'static self,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         index: usize,
         to: &Tensor,
     ) -> Result<()> {
-        let operands = Operands::new(sources, self, std::iter::once(index))?;
+        let operands = GpuOperands::new(sources, self, std::iter::once(index))?;
         let all = [(operands.gradient(sources, 0, index), to.place().address)];
-        // SAFETY: nobody else has the fresh tensor, and what is read lives until the kernel is done.
+        // SAFETY: nobody else has the fresh tensor, and the operands live until the kernel is done.
         on_gpu(self, |launcher| unsafe { launcher.write_gradients(&all) })?;
         self.synchronize()
     }
@@ -221,14 +226,14 @@ impl Launcher for Gpu {
     }
 }
 
-impl Item {
-    /// Whether kernels work on its variable: to update it, or to add up what is not rows.
-    fn launches(&self, sources: &Sources<'_>) -> bool {
+impl ApplyItem {
+    /// Whether kernels work on its variable: to update it, or to add up dense gradients.
+    fn launches(&self, sources: &GradientSources<'_>) -> bool {
         self.update.is_some() || sources.rows(self.index).is_none()
     }
 }
 
-/// The rule's step, which it had when the update was prepared.
+/// The rule's formula with its scalars, as prepared.
 fn step_of(scalars: &Scalars, variable: &Variable) -> Result<RuleStep> {
     scalars.step.ok_or_else(|| {
         Error::Internal(format!("{variable:?}: a rule without steps has computed nothing"))

@@ -1,9 +1,9 @@
-//! The last step that touched some gradients, and what became of it, in one word.
+//! The last step that used some gradients, and its phase, in one word.
 
-/// What became of the last step that touched the gradients.
+/// The phase of the last step that used the gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(super) enum Phase {
+pub(super) enum StepPhase {
     /// There is none, or its contributions have been applied.
     Applied = 0,
     /// It is running.
@@ -16,11 +16,11 @@ pub(super) enum Phase {
 
 const PHASE_BITS: u32 = 2;
 
-pub(super) fn pack(step: u64, phase: Phase) -> u64 {
+pub(super) fn pack(step: u64, phase: StepPhase) -> u64 {
     step << PHASE_BITS | phase as u64
 }
 
-pub(super) fn unpack(state: u64) -> (u64, Phase) {
-    let phases = [Phase::Applied, Phase::InFlight, Phase::Ready, Phase::RolledBack];
+pub(super) fn unpack(state: u64) -> (u64, StepPhase) {
+    let phases = [StepPhase::Applied, StepPhase::InFlight, StepPhase::Ready, StepPhase::RolledBack];
     (state >> PHASE_BITS, phases[(state & ((1 << PHASE_BITS) - 1)) as usize])
 }

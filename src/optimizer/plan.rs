@@ -1,26 +1,26 @@
-//! What an optimizer does with each of the variables of a list of gradients, looked up once.
+//! How an optimizer treats each variable of a list of gradients. It is looked up once.
 
-use crate::optimizer::settings::Group;
+use crate::optimizer::settings::VariableGroup;
 
 /// One optimizer's treatment of a list of variables. It is kept with the gradients, for as long as
 /// the same optimizer applies them and its groups stay, so that an apply of thousands of small
 /// variables looks nothing up.
 #[derive(Default)]
-pub(super) struct Plan {
-    /// The optimizer and the revision of its groups; nobody's at first.
+pub(super) struct TreatmentPlan {
+    /// The optimizer's id and the revision of its groups; none at first.
     of: Option<(u64, u64)>,
     treatments: Vec<Treatment>,
 }
 
-/// What an optimizer does with one variable.
+/// How an optimizer treats one variable.
 pub(super) struct Treatment {
-    /// The group, or what a variable of no group has.
-    pub(super) group: Group,
-    /// Where the optimizer keeps the variable's state, once there is any.
+    /// The variable's group, or the default group.
+    pub(super) group: VariableGroup,
+    /// The position of the variable's state in the optimizer, if it has any.
     pub(super) position: Option<usize>,
 }
 
-impl Plan {
+impl TreatmentPlan {
     /// Makes this the plan `of` an optimizer with some revision of its groups, if it is not: then its
     /// `treatments` are those of each variable.
     pub(super) fn refresh(&mut self, of: (u64, u64), treatments: impl Iterator<Item = Treatment>) {
@@ -37,8 +37,8 @@ impl Plan {
         !self.treatments[index].group.frozen
     }
 
-    /// Whether variable `index` is treated as the one before, and where the optimizer keeps its state, if that is
-    /// right behind.
+    /// The position of the state of variable `index`, if the variable is treated as the one before it and its
+    /// state follows that one's.
     pub(super) fn follows(&self, index: usize) -> Option<usize> {
         let [before, this] = self.treatments.get(index.checked_sub(1)?..=index)? else {
             return None;

@@ -1,4 +1,4 @@
-//! Looking at the gradients that an apply would take, without applying them.
+//! Inspection of the gradients that an apply would use, without applying them.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::error::{Error, Result, memory};
 use crate::optimizer::exchange::Exchange;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::launchers::launcher_of;
-use crate::optimizer::sources::Sources;
+use crate::optimizer::sources::GradientSources;
 use crate::optimizer::state::Optimizer;
 use crate::strategy::Strategy;
 use crate::strategy::commit::CommitAction;
@@ -15,17 +15,17 @@ use crate::strategy::ranks::{AddQuantity, Ranks};
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
-/// The gradient of variable `index` that the next apply would take: reduced over replicas and
-/// accumulated runs, without the loss scale of `optimizer` (if there is one), before clipping and weight
-/// decay, in the variable's dtype. Of a row-sparse variable the rows that were named, ascending, as
-/// indexed slices; of another a tensor. What waits for an apply goes on waiting.
+/// The gradient of variable `index` that the next apply would use: reduced over replicas and accumulated runs,
+/// without the loss scale of `optimizer` (if there is one), before clipping and weight decay, in the variable's
+/// dtype. For a row-sparse variable it is the contributed rows, ascending, as indexed slices; for any other
+/// variable it is a tensor. The waiting contributions stay.
 ///
 /// Waits for a step that is running on another thread. FAILED_PRECONDITION within a step, where an apply
 /// would be refused because nothing was submitted, and if all weights are 0. NOT_FOUND: no replica wrote
 /// the variable. INVALID_ARGUMENT: an optimizer of another strategy.
 ///
-/// With several ranks all of them look, and all get the gradient of all ranks; they tell each other all of
-/// their contributions to the variable.
+/// With several ranks this is a collective call: all ranks make it, exchange their contributions to the variable,
+/// and get the gradient of all ranks.
 pub fn reduced(
     gradients: &Arc<Gradients>,
     index: usize,
@@ -55,7 +55,8 @@ pub fn reduced(
     inspect.found.ok_or_else(|| Error::Internal("a look at gradients found nothing".into()))
 }
 
-/// A look is a change of nothing: in its turn, when no step and no apply is under way.
+/// An inspection is a commit action that changes nothing. So it has the step lock: no step and no apply is in
+/// progress.
 struct InspectGradient<'a> {
     gradients: &'a Arc<Gradients>,
     index: usize,
@@ -68,13 +69,13 @@ impl CommitAction for InspectGradient<'_> {
     fn prepare(&mut self) -> Result<()> {
         let (gradients, index) = (self.gradients, self.index);
         let variable = &gradients.variables()[index];
-        // With what was accumulated, if there is no new run: that is what a flush would apply.
+        // If there is no new run, the accumulated gradients are inspected: a flush would apply those.
         let contributions = gradients.applicable(None, true)?;
         let _claim = gradients.claim()?;
         let scale = |optimizer: &Arc<Optimizer>| optimizer.lock().loss_scale_of(contributions.step);
         let unscale = 1.0 / self.optimizer.map_or(1.0, scale);
         let weight = contributions.total_weight() + gradients.accumulation().weight;
-        let mut sources = Sources::new(gradients, contributions, weight, unscale);
+        let mut sources = GradientSources::new(gradients, contributions, weight, unscale);
         let exchange = match self.ranks {
             Some(ranks) => {
                 let what = format_args!("a look at the gradient of {variable:?}");
@@ -119,7 +120,7 @@ impl CommitAction for InspectGradient<'_> {
     fn commit(&mut self) {}
 }
 
-fn gradient(sources: &Sources<'_>, index: usize) -> Result<Value> {
+fn gradient(sources: &GradientSources<'_>, index: usize) -> Result<Value> {
     let launcher = launcher_of(sources.variables())?;
     let variable = &sources.variables()[index];
     let (dtype, shape, device) = (variable.dtype(), variable.shape(), variable.device());

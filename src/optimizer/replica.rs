@@ -1,4 +1,4 @@
-//! One replica's part of gradients: its buffers, and what it has viewed and submitted.
+//! One replica's gradients: its buffers, and what it has viewed and submitted.
 
 #![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]
 
@@ -22,15 +22,15 @@ use crate::values::device_copies::memory_of;
 use crate::values::variable::Variable;
 
 pub(super) struct Replica {
-    /// Whether what it writes has to be brought to where an apply reads it.
+    /// Whether its gradients have to be copied to the device where an apply reads them.
     pub(super) is_remote: bool,
-    /// Somebody tries a callback out, and has filled the buffers for it.
+    /// A trial of the callback is in progress, which has filled the buffers.
     pub(super) is_trial: AtomicBool,
     /// One per variable.
-    pub(super) buffers: Vec<Buffer>,
+    pub(super) buffers: Vec<GradientBuffer>,
     /// One per variable: the last step in which this replica viewed it.
     pub(super) viewed: Viewed,
-    /// The last step in which this replica took back what it had viewed or lent.
+    /// The last step in which this replica withdrew a gradient that it had viewed or lent.
     pub(super) withdrew: AtomicU64,
     /// The last step in which this replica submitted.
     pub(super) submitted: AtomicU64,
@@ -38,8 +38,8 @@ pub(super) struct Replica {
     pub(super) weight: AtomicU64,
 }
 
-/// Where a replica writes what it contributes to one variable.
-pub(super) enum Buffer {
+/// Where a replica writes its contribution to one variable.
+pub(super) enum GradientBuffer {
     /// All elements.
     Dense(DenseBuffer),
     /// Some rows.
@@ -50,27 +50,27 @@ pub(super) enum Buffer {
 pub(super) struct DenseBuffer {
     /// In the replica's slab, where the replica writes.
     pub(super) tensor: Tensor,
-    /// Where the variable's device finds what was submitted, if the slab is not in its memory.
+    /// The copy on the variable's device, if the slab is not in its memory.
     mirror: Option<Tensor>,
-    /// What an apply in host memory reads.
+    /// The elements that an apply in host memory reads.
     span: Option<Span<'static>>,
-    /// What the replica has lent instead.
+    /// The gradient that the replica has lent instead.
     pub(super) lent: LentSlot,
-    /// What strict mode looks at.
+    /// The checks of strict mode.
     pub(super) guard: Option<Guard>,
 }
 
-impl Buffer {
+impl GradientBuffer {
     /// The library has written it.
     pub(super) fn is_in_use(&self) {
-        if let Buffer::Dense(DenseBuffer { guard: Some(guard), .. }) = self {
+        if let GradientBuffer::Dense(DenseBuffer { guard: Some(guard), .. }) = self {
             guard.is_in_use();
         }
     }
 }
 
 impl DenseBuffer {
-    /// A part of a slab, for `variable`; in strict mode with the fence around it.
+    /// A part of a slab, for `variable`; in strict mode with a red zone around it.
     fn new(tensor: Tensor, variable: &Variable, guard: Option<Guard>) -> Result<DenseBuffer> {
         let home = memory_of(variable.device());
         let mirror = match memory_of(tensor.device()) == home {
@@ -86,26 +86,27 @@ impl DenseBuffer {
         Ok(DenseBuffer { tensor, mirror, span, lent: LentSlot::default(), guard })
     }
 
-    /// Whether an apply in host memory may read it together with the buffer `before`, right behind which it lies.
+    /// Whether an apply in host memory may read it together with the buffer `before`, because it follows that one
+    /// in memory.
     pub(super) fn follows(&self, before: &DenseBuffer) -> bool {
         let read = |of: &DenseBuffer| of.mirror.as_ref().unwrap_or(&of.tensor).clone();
         self.span.is_some() && slab::follows(&read(before), &read(self))
     }
 
-    /// What the replica has written in `step`, or lent, where it did.
+    /// The gradient that the replica wrote or lent in `step`.
     pub(super) fn written(&self, step: u64) -> Tensor {
         self.lent.tensor(step).unwrap_or_else(|| self.tensor.clone())
     }
 
-    /// Brings what the replica has written in `step` to where an apply reads it.
+    /// Copies the gradient that the replica wrote in `step` to the device where an apply reads it.
     pub(super) fn bring_home(&self, step: u64) -> Result<()> {
         let Some(mirror) = &self.mirror else { return Ok(()) };
-        // SAFETY: the mirror is written here alone, by the replica whose buffer it is, before an apply
-        // can read what the step contributes.
+        // SAFETY: only this function writes the mirror, on the thread of the buffer's replica, before an apply can
+        // read the step's contributions.
         unsafe { mirror.assume_exclusive() }.copy_from(&self.written(step))
     }
 
-    /// What an apply of `step` reads.
+    /// The gradient that an apply of `step` reads.
     pub(super) fn home(&self, step: u64) -> Tensor {
         self.mirror.clone().unwrap_or_else(|| self.written(step))
     }
@@ -117,7 +118,7 @@ impl DenseBuffer {
         tensor.device().is_host_memory().then_some(tensor)
     }
 
-    /// What an apply of `step` reads, if it lies in host memory.
+    /// The elements that an apply of `step` reads, if they lie in host memory.
     pub(super) fn span(&self, step: u64) -> Option<Span<'static>> {
         match &self.mirror {
             Some(_) => self.span,
@@ -126,7 +127,7 @@ impl DenseBuffer {
     }
 }
 
-/// A step number for each variable, in memory of which no other replica writes a cache line.
+/// A step number for each variable, in cache lines that no other replica writes.
 pub(super) struct Viewed(Vec<CachePadded<[AtomicU64; Viewed::BLOCK]>>);
 
 impl Viewed {
@@ -161,7 +162,7 @@ impl Replica {
             false => memory_of(variable.device()),
         };
         Ok(Replica {
-            // In strict mode rows are written elsewhere, too.
+            // In strict mode rows are written to guarded memory first.
             is_remote: is_strict
                 || variables.iter().enumerate().map(home).any(|home| home != memory_of(device)),
             is_trial: AtomicBool::new(false),
@@ -178,15 +179,15 @@ impl Replica {
     }
 }
 
-/// One replica's buffers: those that are not row-sparse in a single allocation, each at a cache
-/// line of its own, and in strict mode with fences between them.
+/// One replica's buffers: those that are not row-sparse in a single allocation, each at a cache line of its own,
+/// and in strict mode with red zones between them.
 fn buffers(
     replica: usize,
     device: DeviceId,
     variables: &[Variable],
     options: &GradientsOptions<'_>,
     is_strict: bool,
-) -> Result<Vec<Buffer>> {
+) -> Result<Vec<GradientBuffer>> {
     let red_zone = if is_strict { WIDTH } else { 0 };
     let is_row_sparse = |index| options.is_row_sparse(index);
     let dtype = |variable: &Variable| options.dtype.unwrap_or(variable.dtype());
@@ -212,13 +213,13 @@ fn buffers(
     let buffers = places.into_iter().zip(variables).enumerate();
     let buffers = buffers.map(|(index, (place, variable))| {
         if is_row_sparse(index) {
-            return Ok(Buffer::Rows(ReplicaRows::new(device, dtype(variable), is_strict)));
+            return Ok(GradientBuffer::Rows(ReplicaRows::new(device, dtype(variable), is_strict)));
         }
         let layout = Layout::row_major(variable.shape());
         let storage = Arc::clone(&storage);
         let tensor = Tensor::from_storage(storage, dtype(variable), layout, place.start)?;
         let guard = is_strict.then(|| Guard::new(&tensor, place.end)).transpose()?;
-        DenseBuffer::new(tensor, variable, guard).map(Buffer::Dense)
+        DenseBuffer::new(tensor, variable, guard).map(GradientBuffer::Dense)
     });
     buffers.collect()
 }

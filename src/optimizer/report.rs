@@ -1,19 +1,19 @@
-//! What can be asked of an apply, and what it reports.
+//! Options and report of an apply.
 
 use crate::values::variable::Variable;
 
-/// What is asked of one apply.
+/// Options of one apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApplyOptions {
-    /// Update now, also if the gradients have accumulated fewer runs than they should: at the end
-    /// of an epoch, say.
+    /// Update now, even if the gradients have accumulated fewer runs than their accumulation steps; for example at
+    /// the end of an epoch.
     pub flush: bool,
-    /// Report the norm of the gradient, also if nothing else needs it.
+    /// Report the norm of the gradient, even if nothing else needs it.
     pub measure_norm: bool,
 }
 
 impl ApplyOptions {
-    /// Those that are on, in words, by which replicas compare them and messages name them.
+    /// The names of the options that are on. Replicas compare them, and messages show them.
     pub(super) fn words(self) -> &'static str {
         match (self.flush, self.measure_norm) {
             (false, false) => "",
@@ -24,11 +24,11 @@ impl ApplyOptions {
     }
 }
 
-/// What an apply did.
+/// The report of an apply.
 #[derive(Clone, Debug, Default)]
 pub struct ApplyReport {
-    /// False if the total weight was 0 (nothing was updated, and the contributions are used up), if
-    /// the apply was skipped, and if the contributions were added to those of earlier runs.
+    /// False if the total weight was 0 (nothing was updated, and the contributions are consumed), if the apply was
+    /// skipped, and if the contributions were added to those of earlier runs.
     pub applied: bool,
     /// Whether a gradient was not finite, and so nothing was updated.
     pub skipped: bool,

@@ -1,5 +1,5 @@
-//! Memory that applies alone write, beside that of variables: on the device of a variable, and ready for the
-//! workers if that is the host's.
+//! Memory, beside that of variables, that only applies write. It is on the device of a variable, and has a span
+//! for the workers if that is the host.
 
 #![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]
 
@@ -8,8 +8,8 @@ use crate::kernels::cuda::Address;
 use crate::kernels::view::{Span, SpanMut};
 use crate::tensor::Tensor;
 
-/// A contiguous tensor, to read and to write. Who has the accumulation or the gradients that it belongs to, to
-/// change them, is the only writer, and reads nothing of what it writes.
+/// A contiguous tensor, to read and to write. The apply that owns the accumulation, or has claimed the gradients,
+/// is the only writer, and reads no element that it writes.
 pub(super) struct ReservedTensor {
     tensor: Tensor,
     /// All of it, in host memory.
@@ -26,7 +26,7 @@ impl ReservedTensor {
         &self.tensor
     }
 
-    /// Where it lies on its GPU.
+    /// Its address on its GPU.
     pub(super) fn address(&self) -> Address {
         self.tensor.place().address
     }
@@ -42,10 +42,10 @@ impl ReservedTensor {
     }
 }
 
-/// The span of a tensor in host memory that an apply alone writes, to be kept with what keeps the tensor.
+/// The span of a tensor in host memory that only an apply writes. The owner of the tensor keeps the span, too.
 pub(super) fn span(tensor: &Tensor) -> Result<SpanMut<'static>> {
-    // SAFETY: a span is made here, and not used. What is kept of it keeps the tensor, too, and only an apply
-    // writes it, where it is alone.
+    // SAFETY: the span is only made here, and not used. Its owner keeps the tensor, too, and only an apply with
+    // exclusive access writes it.
     let span = unsafe {
         let span = tensor.assume_exclusive().into_view()?.into_span();
         span.map(|span| span.held())

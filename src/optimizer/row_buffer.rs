@@ -10,15 +10,14 @@ use crate::kernels::view::Span;
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorParts};
 
-/// A contiguous tensor of rows. It grows, and then keeps its memory: a number of rows that it had
-/// room for before costs no allocation.
+/// A contiguous tensor of rows. It keeps its memory when it grows: as many rows as before cost no allocation.
 pub(super) struct RowBuffer {
     tensor: Tensor,
     span: Span<'static>,
 }
 
 impl RowBuffer {
-    /// No rows yet, of the dimensions that those of `shape` have.
+    /// An empty buffer, for rows like those of `shape`.
     pub(super) fn new(dtype: DType, shape: Shape, device: DeviceId) -> Result<RowBuffer> {
         let tensor = Tensor::zeros(dtype, shape.with_size(0, 0), device)?;
         Ok(RowBuffer { span: span(&tensor)?, tensor })
@@ -34,8 +33,7 @@ impl RowBuffer {
         self.span
     }
 
-    /// Has `rows` rows from now on, and room for `most`, at least as many. What they hold does not
-    /// count.
+    /// Sets the number of rows to `rows`, and the capacity to at least `most` rows. The contents are unspecified.
     pub(super) fn resize(&mut self, rows: usize, most: usize) -> Result<()> {
         let (dtype, device) = (self.tensor.dtype(), self.tensor.device());
         let too_many = |_| {
@@ -58,7 +56,7 @@ impl RowBuffer {
         let parts =
             TensorParts { storage: &storage, dtype, layout, offset: 0, device, share: None };
         if !self.tensor.try_replace(&parts) {
-            // Somebody still holds what this was before.
+            // Somebody still holds the old tensor.
             self.tensor = Tensor::from_storage(storage, dtype, layout, 0)?;
         }
         self.span = span(&self.tensor)?;
@@ -67,7 +65,7 @@ impl RowBuffer {
 }
 
 fn span(tensor: &Tensor) -> Result<Span<'static>> {
-    // SAFETY: the span is kept with the tensor, lent no longer than that is borrowed, and replaced
+    // SAFETY: the span is kept with the tensor, is lent no longer than the tensor is borrowed, and is replaced
     // with it.
     let contiguous = tensor.reading()?.span().map(|span| unsafe { span.held() });
     contiguous.ok_or_else(|| Error::Internal("a buffer of rows is not contiguous".into()))
@@ -94,7 +92,7 @@ mod tests {
                 (data, shape(&[rows, 2, 3]))
             );
         }
-        // A tensor that somebody holds stays what it is.
+        // A tensor that somebody holds does not change.
         let held = buffer.tensor().clone();
         buffer.resize(7, 7).unwrap();
         assert_eq!((held.shape()[0], buffer.tensor().shape()[0]), (5, 7));

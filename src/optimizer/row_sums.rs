@@ -1,8 +1,6 @@
-//! The gradient of a row-sparse variable: the rows of all replicas, with those of the same number
-//! merged.
+//! The gradient of a row-sparse variable: the rows of all replicas, where rows with the same index are merged.
 //!
-//! Merging costs time and memory by the rows that were contributed, whatever the size of the
-//! row-sparse variable.
+//! Merging takes time and memory in proportion to the contributed rows, whatever the size of the variable.
 
 #![expect(unsafe_code, reason = "memory for views is used again")]
 
@@ -18,20 +16,20 @@ use crate::optimizer::rows::ReplicaRows;
 use crate::tensor::{DType, Tensor};
 use crate::values::variable::Variable;
 
-/// What the runs since the last update have contributed to one row-sparse variable.
+/// The sums of the contributions to one row-sparse variable since the last update.
 ///
-/// An apply merges the rows of the last run with those of the runs before it while it prepares;
-/// what was there before counts again if it is dropped.
-pub(super) struct RowSums {
-    /// Of the runs before the last one, if one of them contributed.
+/// An apply merges the rows of the last run with those of the runs before it while it prepares; if the apply is
+/// dropped, the earlier sums count again.
+pub(super) struct MergedRowSums {
+    /// The sums of the runs before the last one, if one of them contributed.
     before: Merged,
     has_before: bool,
-    /// Of all runs, once the last one is merged.
+    /// The sums of all runs, once the last one is merged.
     all: Merged,
     has_all: bool,
 }
 
-/// Rows that were touched, ascending, and the sum of what was contributed to each.
+/// Indices of the contributed rows, ascending, and the sum of the contributions to each.
 pub(super) struct Merged {
     rows: Vec<usize>,
     sums: RowBuffer,
@@ -45,28 +43,27 @@ pub(super) struct Workspace {
 }
 
 /// The rows of one replica, which replica it is, and the factor of its rows in the sum.
-pub(super) type Source<'a> = (usize, &'a ReplicaRows, f64);
+pub(super) type RowSource<'a> = (usize, &'a ReplicaRows, f64);
 
-impl RowSums {
-    /// Of no run.
-    pub(super) fn new(variable: &Variable) -> Result<RowSums> {
+impl MergedRowSums {
+    /// Sums of no runs.
+    pub(super) fn new(variable: &Variable) -> Result<MergedRowSums> {
         let [before, all] = [Merged::new(variable)?, Merged::new(variable)?];
-        Ok(RowSums { before, has_before: false, all, has_all: false })
+        Ok(MergedRowSums { before, has_before: false, all, has_all: false })
     }
 
-    /// Merges rows, `sources` in replica order, with what there was before the last run if they are
-    /// those of that run (`with_before`), or else alone. Without sources there is nothing but what
-    /// there was before. Allocates nothing once there were as many rows in a run.
+    /// Merges the rows of `sources`, which are in replica order; `with_before` also the sums from before the last
+    /// run. Without sources the result is those earlier sums. Allocates nothing once a run had as many rows.
     ///
-    /// Fails if an index is no row of `variable`, which [`Pieces::check`] has found otherwise when
-    /// the replica submitted.
+    /// Fails if an index is no row of `variable`. [`RowPieces::check`] has checked the indices when the replica
+    /// submitted.
     ///
-    /// [`Pieces::check`]: crate::optimizer::rows::Pieces::check
+    /// [`RowPieces::check`]: crate::optimizer::rows::RowPieces::check
     pub(super) fn merge<'a>(
         &mut self,
         with_before: bool,
         variable: &Variable,
-        sources: impl Iterator<Item = Source<'a>> + Clone,
+        sources: impl Iterator<Item = RowSource<'a>> + Clone,
         workspace: &mut Workspace,
     ) -> Result<()> {
         self.has_all = false;
@@ -81,19 +78,19 @@ impl RowSums {
             let before = before.map(|before| before.sums.tensor().reading()).transpose()?;
             self.all.take(variable, order, before, parts)
         });
-        // The views are good for this call only.
+        // The views are valid during this call only.
         parts.clear();
         self.has_all = merged.is_ok();
         merged
     }
 
-    /// What all runs have contributed, if one did.
+    /// The sums of all runs, if one contributed.
     pub(super) fn merged(&self) -> Option<&Merged> {
         let before = self.has_before.then_some(&self.before);
         if self.has_all { Some(&self.all) } else { before }
     }
 
-    /// Lets the last run be one of those before the next.
+    /// Counts the last run among the earlier runs.
     pub(super) fn keep(&mut self) {
         if std::mem::take(&mut self.has_all) {
             std::mem::swap(&mut self.before, &mut self.all);
@@ -101,12 +98,12 @@ impl RowSums {
         }
     }
 
-    /// What the runs before the next one have contributed, if one did.
+    /// The sums of the runs before the next one, if one contributed.
     pub(super) fn kept(&self) -> Option<&Merged> {
         self.has_before.then_some(&self.before)
     }
 
-    /// Replaces what the runs have contributed.
+    /// Replaces the sums.
     pub(super) fn put(&mut self, merged: Merged) {
         (self.before, self.has_before, self.has_all) = (merged, true, false);
     }
@@ -123,11 +120,11 @@ impl Merged {
         Ok(Merged { rows: Vec::new(), sums })
     }
 
-    /// Rows of `variable`, ascending, and for each of them what `sums`, a float64 tensor, has for it.
+    /// Rows of `variable`, ascending, with their sums in `sums`, a float64 tensor.
     pub(super) fn of(variable: &Variable, rows: Vec<usize>, sums: &Tensor) -> Result<Merged> {
         let mut merged = Merged::new(variable)?;
         merged.sums.resize(rows.len(), rows.len())?;
-        // SAFETY: the sums were just made, and nobody else has them.
+        // SAFETY: the sums are new, and nobody else has them.
         unsafe { merged.sums.tensor().assume_exclusive() }.copy_from(sums)?;
         merged.rows = rows;
         Ok(merged)
@@ -138,7 +135,7 @@ impl Merged {
         self.sums.tensor()
     }
 
-    /// The rows that were touched, ascending.
+    /// Indices of the contributed rows, ascending.
     pub(super) fn rows(&self) -> &[usize] {
         &self.rows
     }
@@ -166,13 +163,13 @@ impl Merged {
         before: Option<View>,
         parts: &[RowPart],
     ) -> Result<()> {
-        // As many as there could be: how many of them differ is another number in each step.
+        // The most rows that there can be: the number of distinct rows changes from step to step.
         let most = order.entries().min(variable.shape()[0]);
         self.rows.clear();
         self.rows.try_reserve(most).map_err(|_| out_of_memory(variable))?;
         self.rows.extend((0..order.rows()).map(|position| order.row(position)));
         self.sums.resize(order.rows(), most)?;
-        // SAFETY: the sums are this apply's, and nobody reads them before they are merged.
+        // SAFETY: the sums belong to this apply, and nobody reads them before they are merged.
         let mut sums = unsafe { self.sums.tensor().assume_exclusive() };
         sum_rows(Instructions::chosen(), order, before, parts, &mut sums.writing()?);
         Ok(())
@@ -184,7 +181,7 @@ impl Merged {
 fn collect<'a>(
     variable: &Variable,
     before: Option<&Merged>,
-    sources: impl Iterator<Item = Source<'a>> + Clone,
+    sources: impl Iterator<Item = RowSource<'a>> + Clone,
     order: &mut RowOrder,
     parts: &mut Vec<RowPart<'static>>,
 ) -> Result<()> {
@@ -200,8 +197,8 @@ fn collect<'a>(
         let rows = rows.pieces();
         rows.each_indices(variable, replica, |indices, rows| order.add_indices(indices, rows))?;
         for (_, values) in rows.iter() {
-            // SAFETY: the parts are used and dropped before `merge` returns, which has borrowed
-            // what they are views of.
+            // SAFETY: the parts are used and dropped before `merge` returns, which borrows the tensors that they
+            // view.
             parts.push(RowPart { values: unsafe { values.reading()?.held() }, factor });
         }
     }

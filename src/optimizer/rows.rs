@@ -12,50 +12,50 @@ use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
 use parking_lot::{Mutex, MutexGuard};
 
-/// Rows that a replica adds, to be written until it submits.
+/// Rows that a replica adds. It writes them before it submits.
 #[derive(Clone, Debug)]
 pub struct AddedRows {
-    /// Which row of the variable each of `values` belongs to: int64, of shape `[rows]`.
+    /// The row index of each of `values`: int64, of shape `[rows]`.
     pub indices: Tensor,
     /// The gradients of these rows: of the gradients' dtype, and of the variable's shape but for
     /// the number of rows.
     pub values: Tensor,
 }
 
-/// What one replica adds to one row-sparse variable in a step, piece by piece. The memory is kept
-/// from step to step.
+/// The rows that one replica adds to one row-sparse variable in a step, piece by piece. The memory is kept from
+/// step to step.
 ///
-/// The lock is the replica's own until the step is over, and the apply's from then on.
+/// Only the replica takes the lock until the step is over, and only the apply afterwards.
 pub(super) struct ReplicaRows {
-    pieces: Mutex<Pieces>,
+    pieces: Mutex<RowPieces>,
     device: DeviceId,
     dtype: DType,
-    /// The strategy looks for mistakes of callbacks.
+    /// The strategy is strict: it checks callbacks for mistakes.
     is_strict: bool,
 }
 
 #[derive(Default)]
-pub(super) struct Pieces {
+pub(super) struct RowPieces {
     /// The step that the first `used` pieces are of.
     step: u64,
     used: usize,
-    pieces: Vec<Piece>,
+    pieces: Vec<RowsPiece>,
 }
 
-struct Piece {
-    /// In host memory, where an apply reads.
+struct RowsPiece {
+    /// The rows in host memory, where an apply reads them.
     indices: RowBuffer,
     values: RowBuffer,
-    /// Where the replica writes, if an apply reads elsewhere: on a GPU, or between the fences of strict
-    /// mode.
+    /// The memory that the replica writes, if it is not what an apply reads: on a GPU, or between the red zones of
+    /// strict mode.
     away: Option<AddedRows>,
-    /// In strict mode what is around indices and values, where the replica writes them.
+    /// In strict mode the red zones around indices and values that the replica writes.
     guards: Option<[GuardedMemory; 2]>,
 }
 
-/// What a replica has written outside of what it was given.
+/// A write outside the memory that a replica was given.
 pub(super) struct Outside {
-    /// What that was.
+    /// The name of that memory.
     pub(super) what: &'static str,
     /// How many bytes it has.
     pub(super) bytes: usize,
@@ -66,12 +66,12 @@ pub(super) struct Outside {
 const PARTS: [&str; 2] = ["row numbers", "rows"];
 
 impl ReplicaRows {
-    /// Of a replica on `device`, with values of type `dtype`.
+    /// Pieces of a replica on `device`, with values of type `dtype`.
     pub(super) fn new(device: DeviceId, dtype: DType, is_strict: bool) -> ReplicaRows {
         ReplicaRows { pieces: Mutex::default(), device, dtype, is_strict }
     }
 
-    /// Room for another `rows` rows of `variable` in `step`.
+    /// Adds `rows` more rows of `variable` in `step`, for the replica to write.
     pub(super) fn add(&self, variable: &Variable, step: u64, rows: usize) -> Result<AddedRows> {
         let mut pieces = self.pieces.lock();
         if pieces.step != step {
@@ -79,7 +79,7 @@ impl ReplicaRows {
         }
         let used = pieces.used;
         if used == pieces.pieces.len() {
-            pieces.pieces.push(Piece::new(variable, self.device, self.dtype)?);
+            pieces.pieces.push(RowsPiece::new(variable, self.device, self.dtype)?);
         }
         let piece = &mut pieces.pieces[used];
         let mut added = piece.resize(rows, self.device)?;
@@ -90,13 +90,13 @@ impl ReplicaRows {
         Ok(added)
     }
 
-    /// What was added in the last step that added something.
-    pub(super) fn pieces(&self) -> MutexGuard<'_, Pieces> {
+    /// The rows that were added in the last step that added any.
+    pub(super) fn pieces(&self) -> MutexGuard<'_, RowPieces> {
         self.pieces.lock()
     }
 }
 
-impl Pieces {
+impl RowPieces {
     /// Indices and values, in the order in which they were added.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Tensor, &Tensor)> {
         let used = self.pieces[..self.used].iter();
@@ -108,12 +108,12 @@ impl Pieces {
         self.used = 0;
     }
 
-    /// Brings what was written elsewhere to where an apply reads it.
+    /// Copies the written rows to host memory, where an apply reads them.
     pub(super) fn bring_home(&mut self) -> Result<()> {
-        self.pieces[..self.used].iter_mut().try_for_each(Piece::bring_home)
+        self.pieces[..self.used].iter_mut().try_for_each(RowsPiece::bring_home)
     }
 
-    /// What strict mode looks at, and what it is around.
+    /// The red zones of strict mode, and the memory that they surround.
     fn guards(&self) -> impl Iterator<Item = (usize, usize, &GuardedMemory)> {
         self.pieces[..self.used].iter().flat_map(|piece| {
             let sizes = [piece.indices.tensor().dtype(), piece.values.tensor().dtype()];
@@ -122,7 +122,7 @@ impl Pieces {
         })
     }
 
-    /// What the replica has written outside of what it was given, if strict mode looks.
+    /// The first write outside the given memory, in strict mode.
     pub(super) fn breach(&self) -> Result<Option<Outside>> {
         for (part, _, guard) in self.guards() {
             if let Some(breach) = guard.red_zone.breach()? {
@@ -133,7 +133,7 @@ impl Pieces {
         Ok(None)
     }
 
-    /// What the replica has not written of what it was given, if strict mode looks.
+    /// The first element of the given memory that the replica has not written, in strict mode.
     pub(super) fn unwritten(&self) -> Result<Option<String>> {
         for (part, size, guard) in self.guards() {
             if let Some(element) = guard.region.first_unwritten(size)? {
@@ -148,9 +148,8 @@ impl Pieces {
         self.iter().map(|(indices, _)| indices.shape()[0]).sum()
     }
 
-    /// Hands `inspect` the indices of one piece after the other. An index that it finds to be no row
-    /// of
-    /// `variable` is reported as replica `replica`'s.
+    /// Calls `inspect` with the indices of each piece. If it finds an index that is no row of `variable`, the
+    /// error names replica `replica`.
     pub(super) fn each_indices(
         &self,
         variable: &Variable,
@@ -184,15 +183,15 @@ impl Pieces {
     }
 }
 
-impl Piece {
-    fn new(variable: &Variable, device: DeviceId, dtype: DType) -> Result<Piece> {
+impl RowsPiece {
+    fn new(variable: &Variable, device: DeviceId, dtype: DType) -> Result<RowsPiece> {
         let home = if device.is_host_memory() { device } else { DeviceId::HOST };
         let indices = RowBuffer::new(DType::Int64, Shape::new(&[0])?, home)?;
         let values = RowBuffer::new(dtype, variable.shape(), home)?;
-        Ok(Piece { indices, values, away: None, guards: None })
+        Ok(RowsPiece { indices, values, away: None, guards: None })
     }
 
-    /// Has `rows` rows from now on, which a replica on `device` writes.
+    /// Sets the number of rows to `rows`, for a replica on `device` to write.
     fn resize(&mut self, rows: usize, device: DeviceId) -> Result<AddedRows> {
         self.indices.resize(rows, rows)?;
         self.values.resize(rows, rows)?;
@@ -206,8 +205,7 @@ impl Piece {
         Ok(added)
     }
 
-    /// Has the replica write memory with fences instead of `added`; as on a GPU, it is brought home from
-    /// there.
+    /// Makes the replica write guarded memory instead of `added`; it is copied from there, as from a GPU.
     fn guard(&mut self, added: &AddedRows) -> Result<AddedRows> {
         let guarded =
             |like: &Tensor| GuardedMemory::tensor(like.dtype(), like.shape(), like.device());
@@ -221,7 +219,7 @@ impl Piece {
 
     fn bring_home(&mut self) -> Result<()> {
         let Some(written) = self.away.take() else { return Ok(()) };
-        // SAFETY: the buffers are the replica's until the step is over, and it has just written them.
+        // SAFETY: only the replica uses the buffers until the step is over, and it has just written them.
         unsafe {
             self.indices.tensor().assume_exclusive().copy_from(&written.indices)?;
             self.values.tensor().assume_exclusive().copy_from(&written.values)

@@ -1,4 +1,4 @@
-//! What an update rule tells the optimizer that runs it.
+//! Update rules: the interface between a rule and the optimizer that runs it.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -7,7 +7,7 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::cuda::Address;
 use crate::kernels::dtype::DType;
-use crate::kernels::update::pass::Pass;
+use crate::kernels::update::pass::UpdatePass;
 use crate::kernels::update::rules::{RuleKind, RuleStep, SUMS};
 
 /// One tensor of state that a rule keeps for each variable, of the variable's dtype and shape.
@@ -15,7 +15,7 @@ use crate::kernels::update::rules::{RuleKind, RuleStep, SUMS};
 pub struct Slot {
     /// The name under which the state can be read, such as `momentum`.
     pub name: Cow<'static, str>,
-    /// What every element is before the first update.
+    /// The value of every element before the first update.
     pub initial: f64,
 }
 
@@ -39,7 +39,7 @@ pub struct VariableProgress {
     pub running: Running,
 }
 
-/// What the optimizer says about one update of one variable.
+/// The rates of one update of one variable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
     /// The learning rate, with the factor of the variable's group.
@@ -53,7 +53,7 @@ pub struct Rates {
 pub struct Scalars {
     /// The rates of this update.
     pub rates: Rates,
-    /// What it does to each element; `None` if the program's own function does it.
+    /// The formula for each element; `None` if the program's function computes it.
     pub step: Option<RuleStep>,
     /// The running scalars, once this update is done.
     pub running: Running,
@@ -72,31 +72,30 @@ impl Scalars {
 
     /// The sums over all elements of a variable, or of tiles of it, that its rule needs before it updates one
     /// of them, such as squares of norms. `pass` is the one that is about to be run. Cannot fail.
-    pub fn sums(&self, pass: &Pass<'_>) -> [f64; SUMS] {
+    pub fn sums(&self, pass: &UpdatePass<'_>) -> [f64; SUMS] {
         self.step.map_or([0.0; SUMS], |step| step.measure(pass))
     }
 }
 
-/// What a weight decay λ means to a rule.
+/// How a rule applies a weight decay λ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightDecay {
     /// L2 regularisation: the optimizer adds λ·w to the gradient before the rule sees it.
     L2,
-    /// Decoupled (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019): the
-    /// gradient and the state stay free of it, and the rule itself shrinks the weight.
+    /// Decoupled (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019): the gradient and the
+    /// state do not contain it, and the rule itself shrinks the weight.
     Decoupled,
 }
 
-/// A rule of gradient descent: which state it keeps, and what it does to one element.
+/// A rule of gradient descent: its state, and its formula for one element.
 ///
-/// A rule is immutable. What changes from update to update is held by the optimizer for each
-/// variable: the slots and the running scalars. Both are per variable so that a variable whose
-/// gradient comes seldom is treated as if its updates were all there are.
+/// A rule is immutable. The optimizer holds what changes from update to update, the slots and the running scalars.
+/// Both are kept per variable, so that a variable that is updated seldom counts only its own updates.
 pub trait UpdateRule: Send + Sync + Debug {
     /// The name, such as `adam`.
     fn name(&self) -> &str;
 
-    /// The numbers that it was made with, by the names of the C options. Yes is 1, no is 0.
+    /// The numbers that it was made with, by the names of the C options. True is 1, false is 0.
     fn settings(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
@@ -109,18 +108,18 @@ pub trait UpdateRule: Send + Sync + Debug {
         Running::default()
     }
 
-    /// What a weight decay means to this rule.
+    /// How this rule applies a weight decay.
     fn weight_decay(&self) -> WeightDecay {
         WeightDecay::L2
     }
 
-    /// The coefficient of the weight decay where the optimizer's settings say nothing else.
+    /// The default coefficient of the weight decay, which the optimizer's settings can replace.
     fn default_weight_decay(&self) -> f64 {
         0.0
     }
 
-    /// Refuses a learning rate, finite and at least 0, with which no update could be computed. Asked when
-    /// the program sets it; what a schedule gives, and what a group makes of it, is seen by
+    /// Refuses a learning rate, finite and at least 0, with which no update can be computed. Called when the
+    /// program sets the rate; rates from a schedule, and rates times a group's factor, are checked by
     /// [`UpdateRule::prepare`].
     fn check_learning_rate(&self, _learning_rate: f64) -> Result<()> {
         Ok(())
@@ -131,13 +130,13 @@ pub trait UpdateRule: Send + Sync + Debug {
     /// if they cannot be computed; the apply then changes nothing.
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars>;
 
-    /// Whether [`Scalars::sums`] are needed: what becomes of an element then depends on all others, and rows
-    /// of a variable cannot be updated alone.
+    /// Whether the rule needs sums over the whole variable. Then the update of an element depends on all others,
+    /// and rows cannot be updated alone.
     fn measures(&self) -> bool {
         false
     }
 
-    /// Whether what becomes of an element depends on that alone, and not on which element it is.
+    /// Whether the update of an element depends only on its value, and not on its position.
     fn is_elementwise(&self) -> bool {
         !self.measures()
     }
@@ -148,34 +147,33 @@ pub trait UpdateRule: Send + Sync + Debug {
     }
 
     /// Measures, where the pass is over a whole variable.
-    fn measure(&self, scalars: Scalars, pass: &Pass<'_>) -> Scalars {
+    fn measure(&self, scalars: Scalars, pass: &UpdatePass<'_>) -> Scalars {
         self.measured(scalars, scalars.sums(pass))
     }
 
-    /// How the program updates a variable that a GPU holds, with these scalars; `None` if it does not.
-    /// Asked for rules without steps.
+    /// How the program updates a variable that a GPU holds, with these scalars; `None` if it does not. Called for
+    /// rules without a formula in the table.
     fn custom_kernel(&self, _scalars: &Scalars) -> Option<CustomKernel<'_>> {
         None
     }
 
     /// Updates a variable's weights and slots, the latter in the order of [`UpdateRule::slots`].
     /// Cannot fail.
-    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
+    fn update(&self, scalars: &Scalars, pass: &UpdatePass<'_>) {
         let step = scalars.step.expect("a rule without steps updates by itself");
         step.run(pass);
     }
 }
 
-/// What a rule of the program's is to compute on a GPU: new weights and states of one variable, or of
-/// those of its rows that have gradients. All addresses are of as many contiguous elements, which nobody
-/// else has.
+/// An update that a custom rule computes on a GPU: new weights and states of one variable, or of those of its rows
+/// that have gradients. Each address is of as many contiguous elements, which nobody else accesses.
 #[derive(Debug)]
 pub struct CustomUpdate<'a> {
     /// The GPU, in whose context the function is called.
     pub device: DeviceId,
-    /// The stream on which everything is to be queued.
+    /// The stream on which the function queues its kernels.
     pub stream: *mut std::ffi::c_void,
-    /// Of weights, gradient and states.
+    /// The element type of weights, gradient and states.
     pub dtype: DType,
     /// How many elements there are, 1 or more.
     pub elements: usize,
@@ -185,8 +183,8 @@ pub struct CustomUpdate<'a> {
     pub gradient: Address,
     /// To be read and written.
     pub slots: &'a [Address],
-    /// The numbers of the rows that the elements are, one after the other, and how many these are; all of
-    /// the variable is updated if there are none.
+    /// The address and the number of the row indices, in the order of the elements; none if the whole variable is
+    /// updated.
     pub rows: Option<(Address, usize)>,
     /// The rates; the weight decay is what the function itself has to do.
     pub rates: Rates,
@@ -197,9 +195,9 @@ pub struct CustomUpdate<'a> {
 /// Queues the kernels of one variable's update. If it fails, nothing changes.
 pub type QueueUpdate = dyn Fn(&CustomUpdate<'_>) -> Result<()> + Send + Sync;
 
-/// What a rule of the program's does about one variable.
+/// The custom kernel for one variable.
 pub struct CustomKernel<'a> {
-    /// What queues its kernels.
+    /// The function that queues its kernels.
     pub queue: &'a QueueUpdate,
     /// See [`CustomUpdate::rates`].
     pub rates: Rates,
@@ -207,7 +205,7 @@ pub struct CustomKernel<'a> {
     pub step: u64,
 }
 
-/// Refuses an epsilon that does not keep a division from being 0/0, in float32 too.
+/// Refuses an epsilon that does not prevent 0/0, in float32 as well.
 pub(super) fn check_epsilon(epsilon: f64) -> Result<()> {
     if epsilon.is_finite() && epsilon as f32 > 0.0 {
         return Ok(());
@@ -216,7 +214,7 @@ pub(super) fn check_epsilon(epsilon: f64) -> Result<()> {
     Err(Error::invalid("epsilon", problem))
 }
 
-/// Refuses what is not a finite number of at least 0.
+/// Refuses a number that is not finite or is negative.
 pub(super) fn check_not_negative(argument: &'static str, value: f64) -> Result<()> {
     if value.is_finite() && value >= 0.0 {
         return Ok(());

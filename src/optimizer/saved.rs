@@ -1,7 +1,7 @@
-//! An optimizer's state as a whole: taken out, and put back.
+//! Export and import of an optimizer's whole state.
 //!
-//! Whoever exports or imports has the step lock of the optimizer's strategy, so that no apply is prepared
-//! or at work; what sets one thing takes it.
+//! The caller of export or import holds the step lock of the optimizer's strategy, so that no apply is prepared or
+//! in progress; functions that set one value take the lock themselves.
 
 #![expect(unsafe_code, reason = "slots are given out as they are while nobody writes them")]
 
@@ -10,36 +10,36 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::optimizer::rule::{Running, VariableProgress};
 use crate::optimizer::settings::LossScaling;
-use crate::optimizer::state::{Optimizer, State};
-use crate::optimizer::variable_states::Kept;
+use crate::optimizer::state::{Optimizer, OptimizerMemory};
+use crate::optimizer::variable_states::LocalSlot;
 use crate::strategy::Strategy;
 use crate::tensor::{DType, Tensor};
 use crate::values::variable::Variable;
 
-/// All that an optimizer carries from apply to apply. What a program sets again when it makes an
-/// optimizer (its rule's numbers, settings, groups, a schedule) is not in it.
+/// The state that an optimizer keeps from apply to apply. It does not contain what a program sets when it makes an
+/// optimizer: its rule's numbers, settings, groups and schedule.
 #[derive(Debug)]
 pub struct OptimizerState {
     /// The learning rate; while there is a schedule, that of the last apply.
     pub learning_rate: f64,
     /// How many applies have taken effect.
     pub iterations: u64,
-    /// The loss scale, if it is dynamic; otherwise it is a setting.
+    /// The loss scale, if it is dynamic. If it is not, it is a setting.
     pub loss_scale: Option<DynamicLossScale>,
-    /// What is kept for each variable that was updated.
+    /// The state of each variable that was updated.
     pub variables: Vec<VariableState>,
 }
 
 /// A loss scale that grows and shrinks by itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DynamicLossScale {
-    /// What the next run's loss is multiplied with.
+    /// The factor of the next run's loss.
     pub scale: f64,
     /// How many applies in a row have taken effect with it.
     pub applies: u64,
 }
 
-/// What an optimizer keeps for one variable.
+/// An optimizer's state of one variable.
 #[derive(Debug)]
 pub struct VariableState {
     /// The variable.
@@ -48,16 +48,16 @@ pub struct VariableState {
     pub updates: u64,
     /// The rule's running scalars.
     pub running: Running,
-    /// The rule's slots, in its order, of the variable's dtype: of its shape, or, where several ranks divide
-    /// the variable, of this rank's part, in a row.
+    /// The rule's slots, in its order, of the variable's dtype: of its shape; if the variable is sharded, of this
+    /// rank's part, contiguous.
     pub slots: Vec<Tensor>,
 }
 
-/// Room for a state that is about to be put into an optimizer.
-pub struct Reserved(());
+/// Memory for a state that is about to be imported into an optimizer.
+pub struct ReservedState(());
 
-/// The most that counts of updates can be set to: what is counted on from there can be saved and restored,
-/// which takes less than 2^53, for longer than anybody trains.
+/// The largest settable count of updates. Files hold counts below 2^53, so counting on from here reaches that
+/// limit only after more updates than any training makes.
 pub const MOST_COUNTED: u64 = 1 << 52;
 
 fn check_count(count: u64, argument: &'static str) -> Result<()> {
@@ -69,12 +69,12 @@ fn check_count(count: u64, argument: &'static str) -> Result<()> {
 }
 
 impl Optimizer {
-    /// Whether the loss scale grows and shrinks by itself, and so is state.
+    /// Whether the loss scale is dynamic, and so is state.
     pub fn has_dynamic_loss_scale(&self) -> bool {
         self.lock().has_dynamic_loss_scale()
     }
 
-    /// The variables that it has updated, in the order in which it met them.
+    /// The variables that it has updated, in the order of their first update.
     pub fn updated_variables(&self) -> Vec<Variable> {
         self.lock().variables.updated().map(|(variable, ..)| variable.clone()).collect()
     }
@@ -84,15 +84,15 @@ impl Optimizer {
         self.exported(|kept| copy_to(&kept.own()?, DeviceId::HOST))
     }
 
-    /// The same, of which the slots are the optimizer's own, where these lie in host memory.
+    /// The same, but slots in host memory are not copied: they are the optimizer's own tensors.
     ///
     /// # Safety
-    /// As long as they are used, no apply takes effect and nobody sets state.
+    /// While they are used, no apply takes effect and nobody sets state.
     pub unsafe fn export_as_it_is(&self) -> Result<OptimizerState> {
         self.exported(|kept| kept.own()?.on_host())
     }
 
-    fn exported(&self, slot: impl Fn(&Kept) -> Result<Tensor>) -> Result<OptimizerState> {
+    fn exported(&self, slot: impl Fn(&LocalSlot) -> Result<Tensor>) -> Result<OptimizerState> {
         let state = self.lock();
         let variables = state.variables.updated().map(|(variable, progress, slots)| {
             Ok(VariableState {
@@ -113,19 +113,19 @@ impl Optimizer {
         })
     }
 
-    /// Makes room for what [`Optimizer::import`] puts in. Changes nothing that can be seen.
-    pub fn reserve(&self, variables: &[VariableState]) -> Result<Reserved> {
+    /// Reserves the memory for [`Optimizer::import`]. Changes nothing that is visible.
+    pub fn reserve(&self, variables: &[VariableState]) -> Result<ReservedState> {
         let state = &mut *self.lock();
         for VariableState { variable, .. } in variables {
             state.variables.known_by_parts(variable, self.rule())?;
         }
-        Ok(Reserved(()))
+        Ok(ReservedState(()))
     }
 
-    /// Replaces all state by what [`Optimizer::export`] has given; a variable that is not in it is one
-    /// that was never updated. The loss scale stays as it is unless it is dynamic here and was there. A schedule stays, too,
-    /// and goes on with the iterations. With what was reserved for it, it cannot fail.
-    pub fn import(&self, from: &OptimizerState, _room: Reserved) -> Result<()> {
+    /// Replaces all state by an exported one; variables that are not in it count as never updated. The loss scale
+    /// changes only if it is dynamic in both optimizers. A schedule stays, and continues with the imported number
+    /// of iterations. With reserved memory it cannot fail.
+    pub fn import(&self, from: &OptimizerState, _room: ReservedState) -> Result<()> {
         let state = &mut *self.lock();
         state.variables.forget(self.rule());
         for VariableState { variable, updates, running, slots } in &from.variables {
@@ -160,7 +160,7 @@ impl Optimizer {
             );
             return Err(Error::invalid("state", problem));
         }
-        // A copy first: the caller's memory may be the state's own.
+        // The value is copied first, since the caller's memory may be that of the state.
         let value = copy_to(value, variable.device())?;
         self.between_steps(|state| {
             state.variables.known(variable, self.rule())?;
@@ -194,7 +194,7 @@ impl Optimizer {
         })
     }
 
-    /// Sets how many applies have taken effect, which a schedule is asked with; at most [`MOST_COUNTED`].
+    /// Sets how many applies have taken effect, which is the argument of a schedule; at most [`MOST_COUNTED`].
     pub fn set_iterations(&self, iterations: u64) -> Result<()> {
         check_count(iterations, "iterations")?;
         self.between_steps(|state| {
@@ -203,8 +203,8 @@ impl Optimizer {
         })
     }
 
-    /// Sets what the next run's loss is multiplied with, and how many applies in a row have taken effect
-    /// with it. It is positive, and finite as a float32.
+    /// Sets the factor of the next run's loss, and how many applies in a row have taken effect with it. It is
+    /// positive, and finite as a float32.
     pub fn set_loss_scale(&self, scale: f64, applies: u64) -> Result<()> {
         LossScaling::Fixed(scale).check()?;
         check_count(applies, "applies")?;
@@ -214,8 +214,11 @@ impl Optimizer {
         })
     }
 
-    /// Calls `change` between two steps of the strategy, where no apply is prepared.
-    fn between_steps<R>(&self, change: impl FnOnce(&mut State) -> Result<R>) -> Result<R> {
+    /// Calls `change` between two steps of the strategy, while no apply is prepared.
+    fn between_steps<R>(
+        &self,
+        change: impl FnOnce(&mut OptimizerMemory) -> Result<R>,
+    ) -> Result<R> {
         let strategy = Strategy::with_id(self.strategy());
         let strategy = strategy.ok_or_else(|| {
             Error::precondition(
@@ -226,7 +229,7 @@ impl Optimizer {
         change(&mut self.lock())
     }
 
-    /// Fails if this is no variable that the optimizer could update.
+    /// Fails if the optimizer cannot update this variable.
     pub fn check_variable(&self, variable: &Variable) -> Result<()> {
         self.check_strategy_of(variable)?;
         if !matches!(variable.dtype(), DType::Float32 | DType::Float64) {
@@ -237,7 +240,7 @@ impl Optimizer {
     }
 }
 
-impl State {
+impl OptimizerMemory {
     fn has_dynamic_loss_scale(&self) -> bool {
         matches!(self.settings.loss_scaling, Some(LossScaling::Dynamic { .. }))
     }

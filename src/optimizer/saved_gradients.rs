@@ -1,6 +1,6 @@
-//! What gradients have accumulated over several runs: taken out, and put back.
+//! Export and import of gradients that were accumulated over several runs.
 //!
-//! Whoever does either has the step lock of the gradients' strategy.
+//! The caller holds the step lock of the gradients' strategy.
 
 use crate::error::{Error, Result};
 pub use crate::optimizer::accumulation::AccumulatedSum;
@@ -8,18 +8,18 @@ use crate::optimizer::accumulation::PreparedSum;
 use crate::optimizer::exchange::shardings::shardings;
 use crate::optimizer::gradients::Gradients;
 
-/// What the runs since the last update have contributed, however many replicas there were.
+/// The sums of all contributions since the last update. They do not depend on the number of replicas.
 #[derive(Debug)]
 pub struct AccumulatedRuns {
     /// How many runs.
     pub runs: u64,
     /// The sum of their weights.
     pub weight: f64,
-    /// Of the variables that one of the runs wrote, in their order.
+    /// The sums of the variables that one of the runs wrote, in the variables' order.
     pub sums: Vec<AccumulatedSum>,
 }
 
-/// The same, ready to be put into gradients.
+/// The same, ready to be imported.
 pub struct PreparedRuns {
     runs: u64,
     weight: f64,
@@ -27,8 +27,8 @@ pub struct PreparedRuns {
 }
 
 impl Gradients {
-    /// What they hold that no update has taken, and of which variables; `None` if that is nothing. Steps have
-    /// to be kept from adding to them.
+    /// A description of the gradients that wait for an update, with their variables; `None` if there are none. The
+    /// caller prevents steps from adding to them.
     pub fn unapplied(&self) -> Result<Option<String>> {
         let held = match (self.check_applied(), self.accumulation().runs) {
             (Err(_), 0) => "what the last run submitted".to_owned(),
@@ -45,8 +45,8 @@ impl Gradients {
         Ok(Some(format!("{held}, of {}", names.join(", "))))
     }
 
-    /// A copy of what is accumulated. FAILED_PRECONDITION if a run has submitted what was not applied: it
-    /// would be left out; and with several ranks if anything is accumulated.
+    /// A copy of the accumulated gradients. FAILED_PRECONDITION if a run has submitted gradients that were not
+    /// applied, since they would be lost; and with several ranks if anything is accumulated.
     pub fn export(&self) -> Result<AccumulatedRuns> {
         if self.check_applied().is_err() {
             return Err(Error::precondition(
@@ -71,8 +71,8 @@ impl Gradients {
     /// checked to be of variables of these gradients, of float64, with rows where these are row-sparse.
     pub fn prepare_import(&self, from: AccumulatedRuns) -> Result<PreparedRuns> {
         let AccumulatedRuns { runs, mut weight, mut sums } = from;
-        // Of several ranks, which all restore the same, the first one has it, unless they accumulate
-        // together: then each uses its part of it.
+        // All ranks restore the same sums. Only the first rank keeps them, unless the ranks accumulate together:
+        // then each rank keeps its part.
         let ranks = self.ranks();
         let is_fixed = ranks.as_ref().is_some_and(|ranks| ranks.has_fixed_replicas());
         let mut parts = vec![None; self.variables().len()];
@@ -90,7 +90,7 @@ impl Gradients {
         Ok(PreparedRuns { runs, weight, sums })
     }
 
-    /// Replaces what is accumulated. What a run has submitted and nobody applied is dropped.
+    /// Replaces the accumulated gradients. Gradients that were submitted but not applied are dropped.
     pub fn import(&self, from: PreparedRuns) -> Result<()> {
         self.accumulation().import(from.runs, from.weight, from.sums)?;
         self.set_aside();

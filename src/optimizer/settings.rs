@@ -1,23 +1,23 @@
-//! What an optimizer does around its rule: weight decay, clipping, gradients that are not finite,
-//! loss scaling, groups of variables.
+//! The optimizer's settings around its rule: weight decay, clipping, gradients that are not finite, loss scaling,
+//! groups of variables.
 
 use crate::error::{Error, Result};
 use crate::optimizer::rule::check_not_negative;
 
-/// What an apply does with a gradient that is not finite.
+/// How an apply treats a gradient that is not finite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NonFinite {
-    /// It applies it, and the weights become what they become. The report names the variable, and the
-    /// log gets one warning for each optimizer.
+    /// It applies it, and weights may become infinite or NaN. The report names the variable, and one warning for
+    /// each optimizer is logged.
     Ignore,
-    /// It changes no variable and no state, uses the gradients up and says so in its report.
+    /// It changes no variable and no state, consumes the gradients, and reports that it was skipped.
     Skip,
     /// It fails, naming the variable.
     Fail,
 }
 
-/// How the factor changes that callbacks multiply their loss with, so that small gradients survive
-/// 16-bit arithmetic (Micikevicius et al., "Mixed Precision Training", 2018).
+/// The loss scale: callbacks multiply their loss with it, so that small gradients survive 16-bit arithmetic
+/// (Micikevicius et al., "Mixed Precision Training", 2018).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LossScaling {
     /// It stays.
@@ -26,13 +26,13 @@ pub enum LossScaling {
     Dynamic {
         /// Where it starts.
         initial: f64,
-        /// What it is multiplied with, more than 1, once enough applies in a row took effect.
+        /// The factor, more than 1, by which it grows once enough applies in a row took effect.
         growth_factor: f64,
         /// How many are enough.
         growth_interval: u64,
-        /// What it is multiplied with, less than 1, when an apply was skipped.
+        /// The factor, less than 1, by which it shrinks when an apply was skipped.
         backoff_factor: f64,
-        /// The least that it can become.
+        /// Its lower limit.
         minimum: f64,
     },
 }
@@ -109,21 +109,21 @@ impl LossScaling {
     }
 }
 
-/// The settings of an optimizer. All that is `None` is off.
+/// The settings of an optimizer. A setting that is `None` is off.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Settings {
     /// The weight decay, in place of the rule's own.
     pub weight_decay: Option<f64>,
-    /// The largest norm of all gradients together: if theirs is larger, all are scaled down to it.
+    /// The largest norm of all gradients together: gradients with a larger norm are scaled down to it.
     pub global_clip_norm: Option<f64>,
     /// The largest magnitude of each element, after `global_clip_norm`.
     pub clip_value: Option<f64>,
-    /// What happens to gradients that are not finite. If it is not said: skip with a dynamic loss
-    /// scale, fail with `global_clip_norm` (one element would spoil all variables), else ignore.
+    /// What happens to gradients that are not finite. The default: skip with a dynamic loss scale, fail with
+    /// `global_clip_norm` (one element would spoil all variables), else ignore.
     pub non_finite: Option<NonFinite>,
     /// The loss scale; 1 if there is none.
     pub loss_scaling: Option<LossScaling>,
-    /// Whether weights go up the gradient.
+    /// Whether weights move along the gradient (gradient ascent).
     pub maximize: bool,
 }
 
@@ -170,25 +170,25 @@ impl Settings {
     }
 }
 
-/// How some variables are treated in another way than the others.
+/// Settings for a group of variables.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Group {
-    /// What the learning rate is multiplied with.
+pub struct VariableGroup {
+    /// The factor of the learning rate.
     pub learning_rate_factor: f64,
     /// Their weight decay, if it is not that of the optimizer.
     pub weight_decay: Option<f64>,
-    /// They are not updated, and their gradients neither looked at nor counted in a norm.
+    /// They are not updated, and their gradients are neither read nor counted in a norm.
     pub frozen: bool,
 }
 
-impl Default for Group {
-    /// What a variable of no group has.
-    fn default() -> Group {
-        Group { learning_rate_factor: 1.0, weight_decay: None, frozen: false }
+impl Default for VariableGroup {
+    /// The settings of a variable that is in no group.
+    fn default() -> VariableGroup {
+        VariableGroup { learning_rate_factor: 1.0, weight_decay: None, frozen: false }
     }
 }
 
-impl Group {
+impl VariableGroup {
     pub(super) fn check(&self) -> Result<()> {
         check_not_negative("learning_rate_factor", self.learning_rate_factor)?;
         self.weight_decay.map_or(Ok(()), |decay| check_not_negative("weight_decay", decay))

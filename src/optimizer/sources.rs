@@ -1,4 +1,4 @@
-//! What the gradients of one apply are made of.
+//! The operands of the gradients of one apply.
 
 #![expect(unsafe_code, reason = "memory for views is used again")]
 
@@ -10,39 +10,37 @@ use crate::kernels::view::Span;
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::replica::Buffer;
+use crate::optimizer::replica::GradientBuffer;
 use crate::optimizer::reserved_tensor::ReservedTensor;
-use crate::optimizer::row_sums::{Merged, Source};
+use crate::optimizer::row_sums::{Merged, RowSource};
 use crate::tensor::Tensor;
 use crate::values::variable::Variable;
 use parking_lot::MutexGuard;
 
-/// The contributions of the last run, the sums of those before it, and what makes gradients of
-/// them.
-pub(super) struct Sources<'a> {
+/// The contributions of the last run, the sums of the earlier runs, and the factors that turn them into gradients.
+pub(super) struct GradientSources<'a> {
     gradients: &'a Gradients,
     pub(super) contributions: Contributions<'a>,
     pub(super) accumulation: MutexGuard<'a, Accumulation>,
-    /// Of this run and of those that are accumulated.
+    /// The weight of this run and of the accumulated runs.
     pub(super) total_weight: f64,
     unscale: f64,
     pub(super) divisor: f64,
-    /// The gradients that were kept and the rows that were merged are those of all ranks, and there is
-    /// nothing else.
+    /// The kept gradients and the merged rows are those of all ranks, and there are no other operands.
     pub(super) exchanged: bool,
 }
 
-impl<'a> Sources<'a> {
-    /// With the weight of all runs, and what undoes the loss scale.
+impl<'a> GradientSources<'a> {
+    /// The divisor: from the weight of all runs and the loss scale.
     pub(super) fn new(
         gradients: &'a Gradients,
         contributions: Contributions<'a>,
         total_weight: f64,
         unscale: f64,
-    ) -> Sources<'a> {
+    ) -> GradientSources<'a> {
         let accumulation = gradients.accumulation();
         let divisor = gradients.loss_reduction().divisor(total_weight);
-        Sources {
+        GradientSources {
             gradients,
             contributions,
             accumulation,
@@ -53,13 +51,13 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// Where the gradient of variable `index`, which is not row-sparse, and then its new weights are put by an
-    /// exchange: if the ranks divide it, where the first replica's gradient lies, if that is as large and in
-    /// host memory.
+    /// Where an exchange writes the gradient of variable `index`, which is not row-sparse, and later its new
+    /// weights. If the variable is sharded, that is the first replica's gradient, if it is as large and in host
+    /// memory.
     pub(super) fn landing(&mut self, index: usize, divides: bool) -> Result<Tensor> {
         let variable = &self.gradients.variables()[index];
         let buffer = self.gradients.replicas.first().map(|own| &own.buffers[index]);
-        if let (true, Some(Buffer::Dense(dense))) = (divides, buffer)
+        if let (true, Some(GradientBuffer::Dense(dense))) = (divides, buffer)
             && self.gradients.dtype(index) == variable.dtype()
             && let Some(landing) = dense.landing()
         {
@@ -70,7 +68,7 @@ impl<'a> Sources<'a> {
         self.accumulation.gradient(index).map(|room| room.tensor().clone()).ok_or_else(none)
     }
 
-    /// What the replicas have contributed is about to be overwritten.
+    /// Notes that the replicas' contributions are about to be overwritten.
     pub(super) fn consume(&self) {
         self.gradients.consume();
     }
@@ -80,13 +78,13 @@ impl<'a> Sources<'a> {
         self.gradients.dtype_for(dtype)
     }
 
-    /// What the last run contributed to variable `index`, which a GPU holds and which is not row-sparse:
-    /// the gradient of all ranks, if they have exchanged it.
-    pub(super) fn contributions_on_gpu(&self, index: usize) -> Vec<cuda::Contribution> {
+    /// The last run's contributions to variable `index`, which is on a GPU and not row-sparse; the gradient of all
+    /// ranks, if they have exchanged it.
+    pub(super) fn contributions_on_gpu(&self, index: usize) -> Vec<cuda::GpuContribution> {
         if let Some(gradient) = self.of_all_ranks(index) {
-            return vec![cuda::Contribution { gradient: gradient.address(), factor: 1.0 }];
+            return vec![cuda::GpuContribution { gradient: gradient.address(), factor: 1.0 }];
         }
-        let contribution = |(weight, gradient): (f64, Tensor)| cuda::Contribution {
+        let contribution = |(weight, gradient): (f64, Tensor)| cuda::GpuContribution {
             gradient: gradient.place().address,
             factor: self.factor(weight),
         };
@@ -102,7 +100,7 @@ impl<'a> Sources<'a> {
         self.gradients.replicas()
     }
 
-    /// The number by which users know the step of the contributions.
+    /// The step number that users see, of the contributions' step.
     pub(super) fn shown_step(&self) -> u64 {
         self.gradients.shown(self.contributions.step)
     }
@@ -122,24 +120,24 @@ impl<'a> Sources<'a> {
         rows: impl Fn(usize) -> R,
     ) -> Result<()>
     where
-        R: Iterator<Item = Source<'r>> + Clone,
+        R: Iterator<Item = RowSource<'r>> + Clone,
     {
         self.accumulation.merge_rows(self.gradients.variables(), with_before, rows)
     }
 
-    /// Takes `total_weight` for the weight of all runs.
+    /// Sets the weight of all runs to `total_weight`.
     pub(super) fn weigh(&mut self, total_weight: f64) {
         self.total_weight = total_weight;
         self.divisor = self.gradients.loss_reduction().divisor(total_weight);
     }
 
-    /// The factor of what a replica of a weight contributes.
+    /// The function from a replica's weight to the factor of its contribution.
     fn factors(&self) -> impl Fn(f64) -> f64 + Copy + use<> {
         let (reduction, unscale) = (self.gradients.loss_reduction(), self.unscale);
         move |weight| reduction.factor(weight) * unscale
     }
 
-    /// The same of this weight.
+    /// The factor for this weight.
     pub(super) fn factor(&self, weight: f64) -> f64 {
         self.factors()(weight)
     }
@@ -150,7 +148,7 @@ impl<'a> Sources<'a> {
     }
 
     /// The rows that this process's replicas contribute to variable `index`.
-    pub(super) fn own_rows(&self, index: usize) -> impl Iterator<Item = Source<'_>> + Clone {
+    pub(super) fn own_rows(&self, index: usize) -> impl Iterator<Item = RowSource<'_>> + Clone {
         self.contributions.rows_of(index, self.factors())
     }
 
@@ -159,8 +157,7 @@ impl<'a> Sources<'a> {
         self.accumulation.gradient(index).filter(|_| self.exchanged)
     }
 
-    /// Whether the gradient of variable `index` goes on where that of the variable before ends, in all that it is
-    /// made of.
+    /// Whether all operands of the gradient of variable `index` follow those of the variable before it in memory.
     pub(super) fn follow(&self, index: usize) -> bool {
         self.accumulation.runs == 0
             && self.gradients.follow(index)
@@ -177,10 +174,9 @@ impl<'a> Sources<'a> {
         self.accumulation.rows(index)
     }
 
-    /// What there is room for of the gradient of variable `index` in host memory, where it is kept or exchanged.
+    /// The host memory that is reserved for the gradient of variable `index`, where it is kept or exchanged.
     pub(super) fn kept(&self, index: usize) -> Option<Span<'static>> {
-        // SAFETY: the room stays as it is as long as the gradients live, and it is the apply's that has claimed
-        // them.
+        // SAFETY: the memory lives as long as the gradients, and belongs to the apply that has claimed them.
         self.accumulation.gradient(index)?.reading().map(|gradient| unsafe { gradient.held() })
     }
 
@@ -203,8 +199,8 @@ impl<'a> Sources<'a> {
         self.gradients.replicas() * self.gradients.dtype_for(dtype).size() + accumulated
     }
 
-    /// Replaces `contributions`, which has room for one of every replica, by those of the last run
-    /// to variable `index`.
+    /// Replaces `contributions`, whose capacity is one for each replica, by those of the last run to variable
+    /// `index`.
     pub(super) fn collect(&self, index: usize, contributions: &mut Vec<Contribution<'static>>) {
         let Some(gradient) = self.of_all_ranks(index).and_then(ReservedTensor::reading) else {
             return self.collect_own(index, contributions);
@@ -226,8 +222,8 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The gradient of variable `index`, or of `count` that are as one, that `contributions`, collected for it, and
-    /// the runs before make.
+    /// The gradient of variable `index`, or of `count` variables that are updated as one: the sum of
+    /// `contributions`, which were collected for it, and of the earlier runs.
     pub(super) fn sum<'c>(
         &'c self,
         index: usize,

@@ -1,5 +1,4 @@
-//! An optimizer: its rule, its learning rate, its settings, and what becomes of them from apply to
-//! apply.
+//! An optimizer: its rule, its learning rate, its settings, and its state.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,20 +8,20 @@ use crate::error::{Error, Result};
 use crate::kernels::float::real::for_real;
 use crate::optimizer::exchange::slots;
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::plan::{Plan, Treatment};
+use crate::optimizer::plan::{Treatment, TreatmentPlan};
 use crate::optimizer::report::ApplyReport;
 use crate::optimizer::rule::{Rates, UpdateRule};
-use crate::optimizer::settings::{Group, Settings};
-use crate::optimizer::variable_states::{Kept, Variables};
-use crate::optimizer::workspace::Work;
+use crate::optimizer::settings::{Settings, VariableGroup};
+use crate::optimizer::variable_states::{LocalSlot, Variables};
+use crate::optimizer::workspace::ApplyWork;
 use crate::strategy::Strategy;
 use crate::tensor::Tensor;
 use crate::text::Text;
 use crate::values::variable::Variable;
 use parking_lot::{Mutex, MutexGuard};
 
-/// In the place of a run and its loss scale: steps count from 1. (An `Option` would do, but what the
-/// compiler makes of that looks at the scale of none, which valgrind takes for a mistake.)
+/// Stands for "no run", since step numbers start at 1. (An `Option` would do, but its compiled code reads the
+/// scale of a `None`, which valgrind reports.)
 const NO_RUN: (u64, f64) = (0, 0.0);
 
 /// The learning rate of an update, by the number of updates that came before it.
@@ -31,45 +30,45 @@ pub type Schedule = dyn Fn(u64) -> Result<f64> + Send + Sync;
 /// An optimizer of one strategy's variables: a rule, a learning rate, and the rule's state, held
 /// once for each variable on the variable's device.
 ///
-/// It changes through [`ApplyAction`](crate::optimizer::ApplyAction), which keeps its memory here
-/// so that applying allocates nothing once every variable has been updated. All methods may be
-/// called from any thread; they wait for an apply that is at work.
+/// It changes through [`ApplyAction`](crate::optimizer::ApplyAction), which keeps its memory here so that applying
+/// allocates nothing once every variable has been updated. All methods may be called from any thread; they wait
+/// for an apply that is in progress.
 pub struct Optimizer {
     id: u64,
     strategy: u64,
     rule: Box<dyn UpdateRule>,
     rule_name: Text,
-    state: Mutex<State>,
+    state: Mutex<OptimizerMemory>,
 }
 
-/// What applies change, and the memory they work in.
+/// The state that applies change, and the memory that they work in.
 #[derive(Default)]
-pub(super) struct State {
-    /// Of the next apply, or with a schedule that of the last one.
+pub(super) struct OptimizerMemory {
+    /// The learning rate of the next apply; with a schedule, that of the last one.
     pub(super) learning_rate: f64,
     pub(super) schedule: Option<Arc<Schedule>>,
     pub(super) iterations: u64,
     pub(super) settings: Settings,
-    /// Of the next run.
+    /// The loss scale of the next run.
     pub(super) loss_scale: f64,
     /// A run, and the loss scale that it and those before it had; later ones have `loss_scale`.
     earlier_scale: (u64, f64),
-    /// Updates that are prepared and wait for the commit point.
+    /// How many updates are prepared and wait for the commit point.
     pub(super) pending: u64,
-    /// Applies in a row that took effect with this loss scale.
+    /// How many applies in a row took effect with this loss scale.
     pub(super) applies_at_scale: u64,
     /// By [`Variable::key`], with a reference that keeps the key from naming another.
-    groups: HashMap<usize, (Variable, Group)>,
+    groups: HashMap<usize, (Variable, VariableGroup)>,
     /// Grows with every group.
     groups_revision: u64,
-    /// The log has been told of a gradient that is not finite and was applied.
+    /// A warning about an applied gradient that is not finite was logged.
     pub(super) has_warned: bool,
     pub(super) last_report: Option<ApplyReport>,
     pub(super) variables: Variables,
-    /// Whose contributions it has applied, as long as these exist.
+    /// The gradients that it has applied, as long as they exist.
     applied: Vec<Weak<Gradients>>,
     /// The memory that applies worked in, for the next ones.
-    works: Vec<Work>,
+    works: Vec<ApplyWork>,
 }
 
 impl Optimizer {
@@ -83,11 +82,11 @@ impl Optimizer {
         check_learning_rate(learning_rate)?;
         rule.check_learning_rate(learning_rate)?;
         let settings = Settings::default();
-        let state = Mutex::new(State {
+        let state = Mutex::new(OptimizerMemory {
             learning_rate,
             settings,
             loss_scale: settings.initial_loss_scale(),
-            ..State::default()
+            ..OptimizerMemory::default()
         });
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -115,11 +114,11 @@ impl Optimizer {
         &self.rule_name
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, OptimizerMemory> {
         self.state.lock()
     }
 
-    /// Remembers whose contributions it applies. Allocates nothing for those that it knows.
+    /// Remembers the gradients that it applies. Allocates nothing for known ones.
     pub(super) fn remember(&self, gradients: &Arc<Gradients>) {
         let applied = &mut self.lock().applied;
         if applied.iter().all(|known| known.as_ptr() != Arc::as_ptr(gradients)) {
@@ -128,7 +127,8 @@ impl Optimizer {
         }
     }
 
-    /// Whose contributions it has applied. They are to be dropped without locks, like all that is a caller's.
+    /// The gradients that it has applied. The caller drops them while it holds no lock, since that may run the
+    /// program's code.
     pub fn applied(&self) -> Vec<Arc<Gradients>> {
         self.lock().applied.iter().filter_map(Weak::upgrade).collect()
     }
@@ -146,15 +146,15 @@ impl Optimizer {
         let mut state = self.lock();
         state.learning_rate = learning_rate;
         let ended = state.schedule.take();
-        // What a schedule owns is dropped without the lock.
+        // The old schedule is dropped outside the lock: it may run the program's code.
         drop(state);
         drop(ended);
         Ok(())
     }
 
-    /// Takes the learning rate of each update from `schedule`. If that fails, or gives a rate that
-    /// is not finite or negative, the apply fails and changes nothing. It is called without any
-    /// lock of the optimizer, and must not apply or run steps.
+    /// Takes the learning rate of each update from `schedule`. If that fails, or gives a rate that is not finite
+    /// or negative, the apply fails and changes nothing. It is called without a lock of the optimizer, and must
+    /// not apply gradients or run steps.
     pub fn set_schedule(&self, schedule: Arc<Schedule>) {
         let replaced = self.lock().schedule.replace(schedule);
         drop(replaced);
@@ -179,8 +179,7 @@ impl Optimizer {
         Ok(())
     }
 
-    /// The settings with what stands for those that were not given: none of the weight decay and
-    /// what is done with gradients that are not finite is left open.
+    /// The settings, with defaults filled in for the weight decay and for gradients that are not finite.
     pub fn effective_settings(&self) -> Settings {
         let settings = self.settings();
         let weight_decay = settings.weight_decay.unwrap_or(self.rule.default_weight_decay());
@@ -191,23 +190,23 @@ impl Optimizer {
         }
     }
 
-    /// How a variable of the optimizer's strategy is treated: as its group says, or as those in no
-    /// group. The weight decay is that which updates take.
-    pub fn group(&self, variable: &Variable) -> Result<Group> {
+    /// The group settings that apply to a variable of the optimizer's strategy, with the weight decay that updates
+    /// use.
+    pub fn group(&self, variable: &Variable) -> Result<VariableGroup> {
         self.check_strategy_of(variable)?;
         let of_optimizer = self.effective_settings().weight_decay;
         let group = self.lock().group(variable);
-        Ok(Group { weight_decay: group.weight_decay.or(of_optimizer), ..group })
+        Ok(VariableGroup { weight_decay: group.weight_decay.or(of_optimizer), ..group })
     }
 
-    /// What callbacks multiply their loss with.
+    /// The factor that callbacks multiply their loss with.
     pub fn loss_scale(&self) -> f64 {
         self.lock().loss_scale
     }
 
     /// Treats `variables`, which are of the optimizer's strategy and in no group yet, as `group`
     /// says. If one of them is refused, none is in the group.
-    pub fn add_group(&self, variables: &[Variable], group: Group) -> Result<()> {
+    pub fn add_group(&self, variables: &[Variable], group: VariableGroup) -> Result<()> {
         group.check()?;
         let state = &mut *self.lock();
         for (index, variable) in variables.iter().enumerate() {
@@ -230,7 +229,7 @@ impl Optimizer {
         Ok(())
     }
 
-    /// What the last apply that was committed did, also one that was deferred.
+    /// The report of the last apply that was committed, deferred ones included.
     pub fn last_report(&self) -> Option<ApplyReport> {
         self.lock().last_report.clone()
     }
@@ -267,7 +266,7 @@ impl Optimizer {
             return slots::whole(ranks, name, &find()?);
         }
         let state = self.lock();
-        let Some(Kept { tensor: slot, .. }) = state.variables.slot(variable, index) else {
+        let Some(LocalSlot { tensor: slot, .. }) = state.variables.slot(variable, index) else {
             drop(state);
             return find().map(|kept| kept.tensor);
         };
@@ -303,14 +302,14 @@ impl std::fmt::Debug for Optimizer {
     }
 }
 
-impl State {
+impl OptimizerMemory {
     /// How a variable is treated.
-    fn group(&self, variable: &Variable) -> Group {
+    fn group(&self, variable: &Variable) -> VariableGroup {
         self.groups.get(&variable.key()).map(|(_, group)| *group).unwrap_or_default()
     }
 
-    /// Makes `plan` that of the optimizer `id`, whose state this is, for `variables`, if it is not.
-    pub(super) fn refresh(&self, plan: &mut Plan, id: u64, variables: &[Variable]) {
+    /// Refreshes `plan` for the optimizer `id`, whose state this is, and for `variables`.
+    pub(super) fn refresh(&self, plan: &mut TreatmentPlan, id: u64, variables: &[Variable]) {
         let treatments = variables.iter().map(|variable| Treatment {
             group: self.group(variable),
             position: self.variables.position(variable),
@@ -318,14 +317,14 @@ impl State {
         plan.refresh((id, self.groups_revision), treatments);
     }
 
-    /// Memory for an apply to work in, and to be given back when it is done.
-    pub(super) fn take_work(&mut self) -> Work {
+    /// Takes the memory for an apply to work in. The apply returns it at its end.
+    pub(super) fn take_work(&mut self) -> ApplyWork {
         self.works.pop().unwrap_or_default()
     }
 
     /// Keeps the memory that an apply worked in.
-    pub(super) fn give_back(&mut self, mut work: Work) {
-        // What landed is the gradients', which need not live as long.
+    pub(super) fn give_back(&mut self, mut work: ApplyWork) {
+        // Received elements are in the gradients' memory, which may be freed earlier.
         work.exchange.shards = None;
         self.works.push(work);
     }
@@ -359,7 +358,7 @@ impl State {
         }
     }
 
-    /// All runs have the present loss scale.
+    /// Sets the loss scale of all runs to the present one.
     pub(super) fn forget_earlier_scale(&mut self) {
         self.earlier_scale = NO_RUN;
     }
@@ -375,7 +374,12 @@ impl State {
 
     /// The rates of an update of a variable in `group`, at the optimizer's learning rate
     /// `learning_rate`.
-    pub(super) fn rates(&self, group: &Group, rule: &dyn UpdateRule, learning_rate: f64) -> Rates {
+    pub(super) fn rates(
+        &self,
+        group: &VariableGroup,
+        rule: &dyn UpdateRule,
+        learning_rate: f64,
+    ) -> Rates {
         let decay = group.weight_decay.or(self.settings.weight_decay);
         Rates {
             learning_rate: learning_rate * group.learning_rate_factor,

@@ -1,5 +1,5 @@
-//! What a strict strategy looks at in what replicas contribute: that they write within their buffers,
-//! all of what they said they would, and only between viewing and submitting.
+//! Checks of a strict strategy on contributions: replicas write only within their buffers, write everything that
+//! they promised, and write only between view and submit.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,14 +7,14 @@ use std::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::optimizer::gradients::{GradientMode, Gradients};
 use crate::optimizer::guard::Guard;
-use crate::optimizer::replica::{Buffer, DenseBuffer, Replica};
+use crate::optimizer::replica::{DenseBuffer, GradientBuffer, Replica};
 use crate::strategy::ReplicaContext;
 use crate::strategy::strict_callbacks::{AtReturn, mistake};
 use crate::tensor::red_zone::Region;
 use crate::values::variable::Variable;
 
 impl Gradients {
-    /// To be called before a replica's first view of a variable in a step.
+    /// Call it before a replica's first view of a variable in a step.
     pub(super) fn begin_strictly(
         &self,
         replica: usize,
@@ -28,15 +28,15 @@ impl Gradients {
         guard.begin(mode == GradientMode::Overwrite && !is_trial)
     }
 
-    /// Refuses a buffer that was written though nobody had a view of it.
+    /// Refuses a buffer that was written although no view of it was valid.
     fn check_poisoned(&self, replica: usize, index: usize, guard: &Guard) -> Result<()> {
         if !guard.is_poisoned() {
             return Ok(());
         }
         let Some(at) = guard.region.first_changed()? else { return Ok(()) };
-        // Said once, of the replica's first such buffer.
+        // Only the replica's first such buffer is reported.
         for buffer in &self.replicas[replica].buffers {
-            if let Buffer::Dense(DenseBuffer { guard: Some(guard), .. }) = buffer {
+            if let GradientBuffer::Dense(DenseBuffer { guard: Some(guard), .. }) = buffer {
                 guard.is_in_use();
             }
         }
@@ -48,7 +48,7 @@ impl Gradients {
         )))
     }
 
-    /// Looks at what a replica is about to submit.
+    /// Checks the buffers that a replica is about to submit.
     pub(super) fn check_strictly(
         &self,
         replica: usize,
@@ -56,15 +56,15 @@ impl Gradients {
         step: u64,
         weight: f64,
     ) -> Result<()> {
-        self.check_fences(replica, own, step)?;
+        self.check_red_zones(replica, own, step)?;
         for (index, buffer) in own.buffers.iter().enumerate() {
             let is_viewed = own.viewed.in_step(index, step);
             let unwritten = match buffer {
-                Buffer::Dense(DenseBuffer { guard: Some(guard), .. }) if !is_viewed => {
+                GradientBuffer::Dense(DenseBuffer { guard: Some(guard), .. }) if !is_viewed => {
                     self.check_poisoned(replica, index, guard)?;
                     None
                 }
-                Buffer::Dense(dense @ DenseBuffer { guard: Some(guard), lent, .. }) => {
+                GradientBuffer::Dense(dense @ DenseBuffer { guard: Some(guard), lent, .. }) => {
                     let overwrites = guard.overwrites.load(Ordering::Acquire) && !lent.is_of(step);
                     let size = self.dtype(index).size();
                     let element = match overwrites && weight != 0.0 {
@@ -75,7 +75,9 @@ impl Gradients {
                     guard.fingerprint.store(fingerprint, Ordering::Release);
                     element.map(|element| format!("element {element}"))
                 }
-                Buffer::Rows(rows) if is_viewed && weight != 0.0 => rows.pieces().unwritten()?,
+                GradientBuffer::Rows(rows) if is_viewed && weight != 0.0 => {
+                    rows.pieces().unwritten()?
+                }
                 _ => None,
             };
             if let Some(what) = unwritten {
@@ -91,22 +93,22 @@ impl Gradients {
     }
 
     /// Refuses what a replica has written outside of its buffers.
-    fn check_fences(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
+    fn check_red_zones(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
         for (index, buffer) in own.buffers.iter().enumerate() {
             if !own.viewed.in_step(index, step) {
                 continue;
             }
             let variable = &self.variables()[index];
             let breach = match buffer {
-                Buffer::Dense(DenseBuffer { guard: Some(guard), lent, .. })
+                GradientBuffer::Dense(DenseBuffer { guard: Some(guard), lent, .. })
                     if !lent.is_of(step) =>
                 {
                     guard.red_zone.breach()?.map(|breach| {
                         outside(replica, "gradient buffer", variable, guard.region.bytes(), &breach)
                     })
                 }
-                Buffer::Dense(_) => None,
-                Buffer::Rows(rows) => rows.pieces().breach()?.map(|found| {
+                GradientBuffer::Dense(_) => None,
+                GradientBuffer::Rows(rows) => rows.pieces().breach()?.map(|found| {
                     outside(replica, found.what, variable, found.bytes, &found.breach)
                 }),
             };
@@ -117,23 +119,23 @@ impl Gradients {
         Ok(())
     }
 
-    /// Has what this replica has contributed looked at once more when its callback returns.
+    /// Registers a second check of this replica's contribution, for when its callback returns.
     pub(super) fn watch_strictly(self: &Arc<Self>, context: &ReplicaContext) -> Result<()> {
         if !self.is_strict() {
             return Ok(());
         }
         context.at_return(Arc::as_ptr(self) as usize, || {
             let (gradients, replica) = (Arc::clone(self), context.replica());
-            Box::new(Contributed { gradients, replica, step: context.step_id() })
+            Box::new(SubmittedFingerprint { gradients, replica, step: context.step_id() })
         })
     }
 
-    /// What replicas have contributed is used up.
+    /// Fills the buffers with the pattern, after their contributions were consumed.
     pub(super) fn poison_buffers(&self) {
         for own in self.replicas.iter().filter(|_| self.is_strict()) {
             for buffer in &own.buffers {
-                // Of what cannot be filled with the pattern nothing can be said later.
-                if let Buffer::Dense(DenseBuffer { guard: Some(guard), .. }) = buffer
+                // Memory that could not be filled with the pattern is not checked later.
+                if let GradientBuffer::Dense(DenseBuffer { guard: Some(guard), .. }) = buffer
                     && !guard.is_poisoned()
                 {
                     let _ = guard.poison();
@@ -155,29 +157,29 @@ fn outside(
     ))
 }
 
-/// What one replica contributes in a step.
-struct Contributed {
+/// The check of one replica's contribution, at the end of its callback.
+struct SubmittedFingerprint {
     gradients: Arc<Gradients>,
     replica: usize,
     step: u64,
 }
 
-impl AtReturn for Contributed {
+impl AtReturn for SubmittedFingerprint {
     fn key(&self) -> usize {
         Arc::as_ptr(&self.gradients) as usize
     }
 
     fn check(&self) -> Result<()> {
         let own = &self.gradients.replicas[self.replica];
-        self.gradients.check_fences(self.replica, own, self.step)?;
-        // What was lent to a step that has ended without this replica is not there any more.
+        self.gradients.check_red_zones(self.replica, own, self.step)?;
+        // A gradient that was lent to a step that ended without this replica is gone.
         if own.submitted.load(Ordering::Acquire) != self.step
             || !self.gradients.is_in_flight(self.step)
         {
             return Ok(());
         }
         for (index, buffer) in own.buffers.iter().enumerate() {
-            if let Buffer::Dense(dense @ DenseBuffer { guard: Some(guard), .. }) = buffer
+            if let GradientBuffer::Dense(dense @ DenseBuffer { guard: Some(guard), .. }) = buffer
                 && own.viewed.in_step(index, self.step)
                 && Region::of(&dense.written(self.step)).fingerprint()?
                     != guard.fingerprint.load(Ordering::Acquire)

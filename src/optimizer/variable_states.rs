@@ -1,9 +1,8 @@
-//! What an optimizer keeps for each variable: the slots of its rule, running scalars, and where the
-//! weights lie.
+//! The state that an optimizer keeps for each variable: the slots of its rule, running scalars, and the address of
+//! the weights.
 //!
-//! With several ranks each keeps the slots of its own part of a variable
-//! ([`Sharding`]), which it updates. Rows may be any rows, so the slots
-//! of a variable that is updated by rows are whole on all ranks.
+//! With several ranks each keeps the slots of its own part of a variable ([`VariableSharding`]), which it updates. An
+//! update by rows may change any row, so all ranks keep whole slots of a variable that is updated by rows.
 
 #![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]
 
@@ -18,60 +17,60 @@ use crate::optimizer::rule::{Running, Slot, UpdateRule, VariableProgress};
 use crate::tensor::slab::{self, CACHE_SHIFT, Slab};
 use crate::tensor::storage::Storage;
 use crate::tensor::{Layout, Shape, Tensor};
-use crate::values::sharding::Sharding;
+use crate::values::sharding::VariableSharding;
 use crate::values::variable::Variable;
 
 /// From this size on, slots are shifted against the variable and the gradients; see [`allocate`].
 const LARGE: usize = 2 << 20;
 
-/// The variables that an optimizer keeps something for, in the order in which it first met them.
-/// None is ever forgotten, so positions stay.
+/// The variables that an optimizer keeps something for, in the order of their first update. No variable is ever
+/// removed, so positions do not change.
 #[derive(Default)]
 pub(super) struct Variables {
     /// One for each slot of the rule, for small variables.
     slabs: Vec<Slab>,
     /// By [`Variable::key`].
     positions: HashMap<usize, usize>,
-    states: Vec<VariableState>,
-    /// Of all variables, as many of each as the rule has: contiguous, since an apply to many small
-    /// variables walks over them.
+    states: Vec<StoredState>,
+    /// The spans of all slots, in the variables' order: contiguous, since an apply to many small variables
+    /// iterates over them.
     slots: Vec<SpanMut<'static>>,
 }
 
-/// What is kept for one variable.
-pub(super) struct VariableState {
+/// The state of one variable.
+pub(super) struct StoredState {
     /// Keeps the variable alive, and so its key from naming another.
     variable: Variable,
-    /// The variable's two buffers, as far as they were met.
+    /// The variable's two buffers, if an update has used them.
     weights: [Option<SpanMut<'static>>; 2],
     slots: Vec<Tensor>,
-    /// Which of the variable's elements these are of: all, or this rank's part.
+    /// The elements that the slots cover: all, or this rank's part.
     extent: Range<usize>,
     pub(super) running: Running,
-    /// How often it was updated; what the slots hold is seen from the first time on.
+    /// How often it was updated; the slots are visible after the first update.
     pub(super) updates: u64,
-    /// An update was prepared and is neither done nor dropped.
+    /// An update was prepared and is neither committed nor dropped.
     claimed: bool,
     /// Its first buffer and its slots lie right behind those of the state before, and have as many elements.
     follows: bool,
 }
 
-/// What this process keeps of one slot of a variable.
-pub(super) struct Kept {
+/// This process's part of one slot of a variable.
+pub(super) struct LocalSlot {
     pub(super) variable: Variable,
-    /// Of the variable's shape, or, of a part, in a row.
+    /// The whole slot has the variable's shape; a part is contiguous.
     pub(super) tensor: Tensor,
     /// Which elements.
     pub(super) extent: Range<usize>,
 }
 
-impl Kept {
+impl LocalSlot {
     /// Whether it is all of them.
     pub(super) fn is_whole(&self) -> bool {
         self.extent.len() == self.variable.shape().elements()
     }
 
-    /// What this rank updates of it: in a row, or of the variable's shape if no ranks divide it.
+    /// The elements that this rank updates: contiguous, or of the variable's shape if it is not sharded.
     pub(super) fn own(&self) -> Result<Tensor> {
         let Some(sharding) = self.variable.sharding() else { return Ok(self.tensor.clone()) };
         let (own, extent) = (sharding.own(), &self.extent);
@@ -80,36 +79,38 @@ impl Kept {
 }
 
 impl Variables {
-    /// Where the state of `variable` is, if there is any.
+    /// The position of the state of `variable`, if there is any.
     pub(super) fn position(&self, variable: &Variable) -> Option<usize> {
         self.positions.get(&variable.key()).copied()
     }
 
     /// The state at `position`.
-    pub(super) fn at(&mut self, position: usize) -> &mut VariableState {
+    pub(super) fn at(&mut self, position: usize) -> &mut StoredState {
         &mut self.states[position]
     }
 
     /// The states of so many variables from `position` on.
-    pub(super) fn run(&mut self, position: usize, count: usize) -> &mut [VariableState] {
+    pub(super) fn run(&mut self, position: usize, count: usize) -> &mut [StoredState] {
         &mut self.states[position..position + count]
     }
 
     /// Whether one update may be of the variable at `position` and of the one before.
     pub(super) fn follows(&self, position: usize) -> bool {
         let [before, this] = &self.states[position - 1..=position] else { return false };
-        let is_plain = |state: &VariableState| !state.claimed && state.variable.is_plain();
+        let is_plain = |state: &StoredState| !state.claimed && state.variable.is_plain();
         this.follows && before.running == this.running && is_plain(before) && is_plain(this)
     }
 
     /// A slot of a variable that was updated.
-    pub(super) fn slot(&self, variable: &Variable, index: usize) -> Option<Kept> {
+    pub(super) fn slot(&self, variable: &Variable, index: usize) -> Option<LocalSlot> {
         let state = &self.states[self.position(variable)?];
         (state.updates > 0 && index < state.slots.len()).then(|| state.kept(index))
     }
 
     /// The variables that were updated, in the order in which they were met, and what is kept for them.
-    pub(super) fn updated(&self) -> impl Iterator<Item = (&Variable, VariableProgress, Vec<Kept>)> {
+    pub(super) fn updated(
+        &self,
+    ) -> impl Iterator<Item = (&Variable, VariableProgress, Vec<LocalSlot>)> {
         let updated = self.states.iter().filter(|state| state.updates > 0);
         updated.map(|state| {
             let slots = (0..state.slots.len()).map(|index| state.kept(index)).collect();
@@ -123,7 +124,7 @@ impl Variables {
     }
 
     /// Slot `index` of the variable at `position`, whatever it holds.
-    pub(super) fn kept(&self, position: usize, index: usize) -> Kept {
+    pub(super) fn kept(&self, position: usize, index: usize) -> LocalSlot {
         self.states[position].kept(index)
     }
 
@@ -137,19 +138,18 @@ impl Variables {
         Some(self.states[self.position(variable)?].progress())
     }
 
-    /// Lets all be as far as before the first update; what the slots hold is not seen from then on. No update is
-    /// prepared.
+    /// Resets every variable to before its first update: slots are not visible any more. No update is prepared.
     pub(super) fn forget(&mut self, rule: &dyn UpdateRule) {
         for state in &mut self.states {
             (state.updates, state.running) = (0, rule.initial_running());
         }
     }
 
-    /// Gives the slots of those that are before the first update what they hold then.
+    /// Sets the slots of variables without an update to their initial values.
     pub(super) fn clear_unseen(&mut self, rule: &dyn UpdateRule) -> Result<()> {
         for state in self.states.iter().filter(|state| state.updates == 0) {
             for (tensor, slot) in state.slots.iter().zip(rule.slots()) {
-                // SAFETY: applies alone read and write slots, and whoever changes this has the
+                // SAFETY: only applies read and write slots, and every caller that changes them holds the
                 // optimizer's lock.
                 unsafe { tensor.assume_exclusive() }.fill(slot.initial)?;
             }
@@ -157,7 +157,7 @@ impl Variables {
         Ok(())
     }
 
-    /// Lets a known variable be as far as `progress` says.
+    /// Sets the number of updates and the running scalars of a known variable.
     pub(super) fn put(&mut self, variable: &Variable, progress: VariableProgress) -> Result<()> {
         let position = self.position(variable).ok_or_else(|| unknown(variable))?;
         let state = &mut self.states[position];
@@ -165,8 +165,8 @@ impl Variables {
         Ok(())
     }
 
-    /// Gives slot `index` of a known variable those of the elements of `value`, which is of the variable's
-    /// shape, that it keeps.
+    /// Copies into slot `index` of a known variable the elements that it keeps, from `value`, which has the
+    /// variable's shape.
     pub(super) fn put_slot(
         &mut self,
         variable: &Variable,
@@ -184,8 +184,8 @@ impl Variables {
         }
     }
 
-    /// The same of this rank's part of the variable, in a row; all of it, if no ranks divide it. Of other parts
-    /// nothing is kept from then on.
+    /// The same with a contiguous tensor of only this rank's part, or of the whole variable if it is not sharded.
+    /// Other parts are dropped.
     pub(super) fn put_own_part(
         &mut self,
         variable: &Variable,
@@ -199,7 +199,7 @@ impl Variables {
         unsafe { slot.assume_exclusive() }.copy_from(&part.reshape(slot.shape())?)
     }
 
-    /// Lets what a known variable's slots hold be seen, as after an update.
+    /// Makes a known variable's slots visible, as after an update.
     pub(super) fn show(&mut self, variable: &Variable) -> Result<()> {
         let position = self.position(variable).ok_or_else(|| unknown(variable))?;
         let updates = &mut self.states[position].updates;
@@ -207,8 +207,8 @@ impl Variables {
         Ok(())
     }
 
-    /// Where the state of `variable` is, which is made if there is none: of this rank's part, if several
-    /// ranks divide the variable. What is made is not seen before the first update is done.
+    /// The position of the state of `variable`, which is made if there is none: of this rank's part, if several
+    /// ranks divide the variable. A new state is not visible before the first update.
     pub(super) fn known(&mut self, variable: &Variable, rule: &dyn UpdateRule) -> Result<usize> {
         match self.position(variable) {
             Some(position) => Ok(position),
@@ -216,7 +216,7 @@ impl Variables {
         }
     }
 
-    /// The same, made of all elements if there is none. It may be there of this rank's part:
+    /// The same, made of all elements if there is none. An existing state may cover only this rank's part:
     /// [`Variables::gather_state`].
     pub(super) fn known_to_all(
         &mut self,
@@ -229,8 +229,7 @@ impl Variables {
         }
     }
 
-    /// The same, of this rank's part, also where it was of all elements: what the others keep, too, is
-    /// given up.
+    /// The same, of this rank's part only: if all elements were kept, the other parts are dropped.
     pub(super) fn known_by_parts(
         &mut self,
         variable: &Variable,
@@ -246,7 +245,7 @@ impl Variables {
         Ok(position)
     }
 
-    /// Lets the slots of the variable at `position` be of all of its elements, which are those of `whole`.
+    /// Replaces the slots of the variable at `position` by whole ones, copies of `whole`.
     pub(super) fn gather_state(
         &mut self,
         position: usize,
@@ -257,7 +256,7 @@ impl Variables {
         self.replace(position, rule, 0..elements, whole)
     }
 
-    /// Lets the slots of the variable at `position` be copies of these, which are of the elements in `extent`.
+    /// Replaces the slots of the variable at `position` by copies of these, which cover the elements in `extent`.
     fn replace(
         &mut self,
         position: usize,
@@ -268,7 +267,7 @@ impl Variables {
         let (variable, mut slots) = (self.states[position].variable.clone(), Vec::new());
         for (index, (slot, of)) in rule.slots().iter().zip(of).enumerate() {
             let fresh = allocate(&mut self.slabs[index], &variable, index, slot, extent.len())?;
-            // SAFETY: the tensor was just made.
+            // SAFETY: the tensor is new.
             unsafe { fresh.assume_exclusive() }.copy_from(&of.reshape(fresh.shape())?)?;
             slots.push(fresh);
         }
@@ -296,20 +295,20 @@ impl Variables {
             slots.push(allocate(&mut self.slabs[index], variable, index, slot, extent.len())?);
         }
         let position = self.states.len();
-        // What a GPU holds has no spans: kernels are told addresses.
+        // Tensors on a GPU have no spans: kernels get addresses.
         for slot in slots.iter().filter(|slot| slot.device().is_host_memory()) {
             let span = span(slot).inspect_err(|_| self.slots.truncate(position * count))?;
             self.slots.push(span);
         }
         let follows = self.states.last().is_some_and(|before| {
-            // SAFETY: only where they are is asked for.
+            // SAFETY: only the addresses are used.
             let weights = unsafe { [before.variable.in_buffer(0), variable.in_buffer(0)] };
             let mut pairs = before.slots.iter().zip(&slots).chain([(weights[0], weights[1])]);
             variable.device().is_host_memory()
                 && [before.extent.len(), extent.len()] == [variable.shape().elements(); 2]
                 && pairs.all(|(before, this)| slab::follows(before, this))
         });
-        self.states.push(VariableState {
+        self.states.push(StoredState {
             follows,
             variable: variable.clone(),
             weights: [None, None],
@@ -323,13 +322,13 @@ impl Variables {
         Ok(position)
     }
 
-    /// Where the slots of the variable at `position` are, which a GPU holds.
+    /// The addresses of the slots of the variable at `position`, which is on a GPU.
     pub(super) fn slot_addresses(&self, position: usize) -> Vec<u64> {
         self.states[position].slots.iter().map(|slot| slot.place().address).collect()
     }
 
-    /// The weights of the variable at `position`, in a buffer that
-    /// [`VariableState::prepare_visible`] has met, and its slots, of which the rule has `slots`.
+    /// The weights of the variable at `position`, in a buffer that [`StoredState::prepare_visible`] returned,
+    /// and its slots, of which the rule has `slots`.
     pub(super) fn operands(
         &self,
         position: usize,
@@ -350,14 +349,14 @@ fn unknown(variable: &Variable) -> Error {
     Error::Internal(format!("there is no room for the state of {variable:?}"))
 }
 
-impl VariableState {
+impl StoredState {
     fn is_whole(&self) -> bool {
         self.extent.len() == self.variable.shape().elements()
     }
 
-    fn kept(&self, index: usize) -> Kept {
+    fn kept(&self, index: usize) -> LocalSlot {
         let (tensor, extent) = (self.slots[index].clone(), self.extent.clone());
-        Kept { variable: self.variable.clone(), tensor, extent }
+        LocalSlot { variable: self.variable.clone(), tensor, extent }
     }
 
     fn progress(&self) -> VariableProgress {
@@ -375,14 +374,14 @@ impl VariableState {
         self.variable.note_update_ahead(true);
     }
 
-    /// It is done or dropped.
+    /// The update is committed or dropped.
     pub(super) fn release(&mut self) {
         self.claimed = false;
         self.variable.note_update_ahead(false);
     }
 
-    /// Which of the variable's buffers an update writes now: the one that the step staged, if it
-    /// did. Fails if it cannot be written.
+    /// The buffer of the variable that an update writes: the staged one, if the step staged one. Fails if it
+    /// cannot be written.
     pub(super) fn prepare_visible(&mut self) -> Result<usize> {
         let buffer = self.variable.visible_buffer();
         if self.weights[buffer].is_none() && self.variable.device().is_host_memory() {
@@ -395,18 +394,18 @@ impl VariableState {
 
 /// This rank's part of a variable; all of it, if no ranks divide it.
 fn own_part(variable: &Variable) -> Range<usize> {
-    variable.sharding().map_or(0..variable.shape().elements(), Sharding::own)
+    variable.sharding().map_or(0..variable.shape().elements(), VariableSharding::own)
 }
 
-/// Some elements of a contiguous tensor, in a row.
+/// Some elements of a contiguous tensor, as a tensor of one dimension.
 pub(super) fn part_of(whole: &Tensor, part: &Range<usize>) -> Result<Tensor> {
     let row = whole.reshape(Shape::new(&[whole.shape().elements()])?)?;
     row.slice(0, part.start, part.end, 1)
 }
 
-/// The slot's initial tensor, of `elements` elements: of the variable's shape, or of a part. Large ones start at cache lines that differ, modulo 4 KiB and 64 KiB,
-/// from those of the variable, of the replicas' gradients (which are shifted the other way) and of
-/// the variable's other slots, since one pass touches them all at once.
+/// The slot's initial tensor, of `elements` elements: of the variable's shape, or of a part. Large ones start at
+/// cache lines that differ, modulo 4 KiB and 64 KiB, from those of the variable, of the replicas' gradients (which
+/// are shifted the other way) and of the variable's other slots, since one pass accesses them all at once.
 fn allocate(
     slab: &mut Slab,
     variable: &Variable,
@@ -432,7 +431,7 @@ fn allocate(
         Tensor::from_storage(storage, dtype, Layout::row_major(shape), offset)?
     };
     if slot.initial != 0.0 {
-        // SAFETY: the tensor was just made, and shares its memory with no other.
+        // SAFETY: the tensor is new, and shares its memory with no other.
         unsafe { tensor.assume_exclusive() }.fill(slot.initial)?;
     }
     Ok(tensor)

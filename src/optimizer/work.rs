@@ -1,5 +1,4 @@
-//! An apply at work: the variables that it is about, and what is done to all of them, each time in
-//! one entry of the workers.
+//! The operations of an apply on all of its variables. Each operation enters the worker set once.
 
 use std::sync::atomic::Ordering;
 
@@ -11,28 +10,28 @@ use crate::kernels::update::rules::SUMS;
 use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::exchange::shards::Shards;
 use crate::optimizer::exchange::slots;
-use crate::optimizer::launcher::Launcher;
+use crate::optimizer::launcher::ApplyLauncher;
 use crate::optimizer::means::Means;
-use crate::optimizer::plan::Plan;
+use crate::optimizer::plan::TreatmentPlan;
 use crate::optimizer::rule::{Rates, Running, Scalars, UpdateRule, WeightDecay};
-use crate::optimizer::sources::Sources;
-use crate::optimizer::state::State;
-use crate::optimizer::variable_states::{VariableState, Variables};
-use crate::optimizer::workspace::{Item, Update, Work};
+use crate::optimizer::sources::GradientSources;
+use crate::optimizer::state::OptimizerMemory;
+use crate::optimizer::variable_states::{StoredState, Variables};
+use crate::optimizer::workspace::{ApplyItem, ApplyWork, PreparedUpdate};
 use crate::strategy::ranks::Ranks;
 use crate::values::buffer::OfCopies;
 use crate::values::variable::Variable;
 use parking_lot::Mutex;
 
-impl Work {
-    /// Selects the variables that `has` says have a gradient, and that are not frozen. Reserves all memory but
-    /// that of sums and states. Of small variables that follow each other in memory, in all that an update by
-    /// `rule` reads and writes, one item is made, if their `states` are given. Fails if a row-sparse one is not to
-    /// be updated by `rule`.
+impl ApplyWork {
+    /// Selects the variables that have a gradient, as `has` says, and that are not frozen. Reserves all memory
+    /// except that of sums and states. If `states` are given, small variables that follow each other in memory, in
+    /// all operands of an update by `rule`, become one item. Fails if `rule` cannot update a selected row-sparse
+    /// variable.
     pub(super) fn select(
         &mut self,
-        sources: &Sources<'_>,
-        plan: &Plan,
+        sources: &GradientSources<'_>,
+        plan: &TreatmentPlan,
         rule: &dyn UpdateRule,
         states: Option<&Variables>,
         has: impl Fn(usize) -> bool,
@@ -66,23 +65,23 @@ impl Work {
             if rule.measures() && sources.is_row_sparse(index) {
                 return Err(needs_all_rows(variable, rule));
             }
-            self.items.push(Item { index, count: 1, ..Item::default() });
+            self.items.push(ApplyItem { index, count: 1, ..ApplyItem::default() });
         }
         Ok(())
     }
 
     /// Divides the variables whose gradients are not row-sparse among the ranks.
-    pub(super) fn divide(&mut self, sources: &Sources<'_>) {
+    pub(super) fn divide(&mut self, sources: &GradientSources<'_>) {
         self.items.iter_mut().for_each(|item| item.divided = !sources.is_row_sparse(item.index));
     }
 
-    /// Has room for the state of each variable: of this rank's part, or, where it is updated by rows, of
-    /// all of it. Returns whether some of the latter is not here.
+    /// Reserves the state of each variable: of this rank's part, or the whole state if it is updated by rows.
+    /// Returns whether a part of a whole state is missing on this rank.
     pub(super) fn prepare_state(
         &mut self,
         variables: &mut Variables,
-        sources: &Sources<'_>,
-        plan: &mut Plan,
+        sources: &GradientSources<'_>,
+        plan: &mut TreatmentPlan,
         rule: &dyn UpdateRule,
     ) -> Result<bool> {
         let mut lacks = false;
@@ -98,12 +97,12 @@ impl Work {
         Ok(lacks)
     }
 
-    /// Has all of the state of the variables that are updated by rows. All ranks do it.
+    /// Gathers the whole state of the variables that are updated by rows. A collective call.
     pub(super) fn gather_row_state(
         &self,
         ranks: &Ranks,
-        state: &mut State,
-        plan: &mut Plan,
+        state: &mut OptimizerMemory,
+        plan: &mut TreatmentPlan,
         rule: &dyn UpdateRule,
     ) -> Result<()> {
         for item in self.items.iter().filter(|item| !item.divided) {
@@ -119,10 +118,10 @@ impl Work {
         Ok(())
     }
 
-    /// Takes what the ranks have exchanged, and what they have measured of it, if they did.
+    /// Takes over the exchanged gradients, and their squares if the ranks have measured them.
     pub(super) fn take_exchanged(
         &mut self,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         shards: Shards,
         measured: Option<Vec<[f64; SUMS]>>,
     ) {
@@ -137,7 +136,7 @@ impl Work {
 
     /// Which variables are selected.
     pub(super) fn indices(&self) -> Vec<usize> {
-        self.items.iter().flat_map(Item::variables).collect()
+        self.items.iter().flat_map(ApplyItem::variables).collect()
     }
 
     /// How many variables are selected.
@@ -145,20 +144,21 @@ impl Work {
         self.items.iter().map(|item| item.count).sum()
     }
 
-    /// Makes memory for the sums that [`Work::accumulate`] adds to.
-    pub(super) fn reserve_sums(&self, sources: &mut Sources<'_>) -> Result<()> {
+    /// Makes memory for the sums that [`ApplyWork::accumulate`] adds to.
+    pub(super) fn reserve_sums(&self, sources: &mut GradientSources<'_>) -> Result<()> {
         let variables = sources.variables();
-        for &Item { index, .. } in &self.items {
+        for &ApplyItem { index, .. } in &self.items {
             sources.accumulation.reserve(index, &variables[index], None)?;
         }
         Ok(())
     }
 
-    /// Has the sums count to which the last run's contributions are added, or are already, if they `are_made`.
+    /// Claims the sums to which the last run's contributions are added. If they `are_made`, the contributions are
+    /// in them already.
     pub(super) fn accumulate(
         &mut self,
-        launcher: &'static dyn Launcher,
-        sources: &mut Sources<'_>,
+        launcher: &'static dyn ApplyLauncher,
+        sources: &mut GradientSources<'_>,
         are_made: bool,
     ) -> Result<()> {
         for item in &mut self.items {
@@ -167,13 +167,13 @@ impl Work {
         if are_made { Ok(()) } else { launcher.sum(self, sources) }
     }
 
-    /// Prepares the update of every variable, or, on failure, of none. What is prepared must be
-    /// done ([`Work::update`]) or dropped ([`Work::drop_updates`]).
+    /// Prepares the updates of all variables, or, on failure, of none. Prepared updates must be carried out
+    /// ([`ApplyWork::update`]) or dropped ([`ApplyWork::drop_updates`]).
     pub(super) fn prepare(
         &mut self,
-        state: &mut State,
-        sources: &Sources<'_>,
-        plan: &mut Plan,
+        state: &mut OptimizerMemory,
+        sources: &GradientSources<'_>,
+        plan: &mut TreatmentPlan,
         rule: &dyn UpdateRule,
         learning_rate: f64,
     ) -> Result<()> {
@@ -193,7 +193,7 @@ impl Work {
             match update {
                 Ok(update) => {
                     let all = state.variables.run(update.position, self.items[at].count);
-                    all.iter_mut().skip(1).for_each(VariableState::claim);
+                    all.iter_mut().skip(1).for_each(StoredState::claim);
                     self.items[at].update = Some(update);
                 }
                 Err(error) => {
@@ -205,30 +205,31 @@ impl Work {
         Ok(())
     }
 
-    /// Drops what was prepared.
+    /// Drops the prepared updates.
     pub(super) fn drop_updates(&mut self, variables: &mut Variables) {
         self.ready = None;
         for item in &mut self.items {
             if let Some(update) = item.update.take() {
                 let all = variables.run(update.position, item.count);
-                all.iter_mut().for_each(VariableState::release);
+                all.iter_mut().for_each(StoredState::release);
             }
         }
     }
 
-    /// Does the updates that were prepared. Returns the first variable whose gradient was not finite. If it
-    /// fails, weights may have been written by halves.
+    /// Carries out the prepared updates. Returns the first variable whose gradient was not finite. If it fails,
+    /// weights may be partly written.
     pub(super) fn update(
         &mut self,
-        launcher: &'static dyn Launcher,
+        launcher: &'static dyn ApplyLauncher,
         variables: &mut Variables,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         (rule, clipping): (&dyn UpdateRule, Clipping),
     ) -> Result<Option<usize>> {
         launcher.update(self, Means { variables, sources, rule, clipping })?;
         let mut found = None;
         for item in &mut self.items {
-            let Some(Update { position, buffer, copies, scalars, .. }) = item.update.take() else {
+            let Some(PreparedUpdate { position, buffer, copies, scalars, .. }) = item.update.take()
+            else {
                 continue;
             };
             if found.is_none() && item.not_finite.load(Ordering::Relaxed) {
@@ -246,9 +247,10 @@ impl Work {
     }
 }
 
-impl Item {
-    /// The first variable whose gradient, which is there still if there are several, is not finite.
-    fn first_not_finite(&self, sources: &Sources<'_>, clipping: Clipping) -> Option<usize> {
+impl ApplyItem {
+    /// The first variable of an item whose gradient is not finite. If the item has several variables, their
+    /// gradient still exists.
+    fn first_not_finite(&self, sources: &GradientSources<'_>, clipping: Clipping) -> Option<usize> {
         let mut contributions = Vec::new();
         let is_not_finite = |&index: &usize| {
             sources.collect(index, &mut contributions);
@@ -259,8 +261,8 @@ impl Item {
     }
 }
 
-/// Claims a variable for an update. `last` is what the rule made for the variable before: those
-/// that are treated alike have the same scalars.
+/// Claims a variable for an update. `last` holds the scalars of the variable before: variables that are treated
+/// alike have the same scalars.
 fn prepare_update(
     variables: &mut Variables,
     position: usize,
@@ -268,7 +270,7 @@ fn prepare_update(
     rule: &dyn UpdateRule,
     rates: Rates,
     last: &mut Option<(Rates, Running, Scalars)>,
-) -> Result<Update> {
+) -> Result<PreparedUpdate> {
     let known = variables.at(position);
     let buffer = known.prepare_visible()?;
     if known.is_claimed() {
@@ -293,7 +295,7 @@ fn prepare_update(
         WeightDecay::L2 => rates.weight_decay,
         WeightDecay::Decoupled => 0.0,
     };
-    Ok(Update { position, buffer, copies: OfCopies::default(), l2, scalars })
+    Ok(PreparedUpdate { position, buffer, copies: OfCopies::default(), l2, scalars })
 }
 
 fn needs_all_rows(variable: &Variable, rule: &dyn UpdateRule) -> Error {

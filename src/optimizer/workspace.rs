@@ -1,4 +1,4 @@
-//! The memory that applies work in. What is done in it stands in `work`.
+//! The memory that applies work in. The operations are in `work`.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -7,88 +7,87 @@ use crate::executor::pieces::Pieces;
 use crate::kernels::update::measure::{ChunkSums, Squares};
 use crate::kernels::update::weighted_sum::Contribution;
 use crate::kernels::view::Span;
-use crate::optimizer::exchange::buffers::{AlignedBytes, Scratch};
+use crate::optimizer::exchange::buffers::{AlignedBytes, TrialMemory};
 use crate::optimizer::exchange::shards::Shards;
-use crate::optimizer::gpu_operands::Ready;
+use crate::optimizer::gpu_operands::GpuMemory;
 use crate::optimizer::rule::Scalars;
 use crate::values::buffer::OfCopies;
-use crate::values::sharding::Sharding;
+use crate::values::sharding::VariableSharding;
 use crate::values::variable::Variable;
 use parking_lot::Mutex;
 
-/// The memory that an apply works in. One apply leaves it to the next, so that a steady step
-/// allocates nothing.
+/// The memory that an apply works in. The next apply uses it again, so that a steady step allocates nothing.
 #[derive(Default)]
-pub(super) struct Work {
-    pub(super) items: Vec<Item>,
+pub(super) struct ApplyWork {
+    pub(super) items: Vec<ApplyItem>,
     pub(super) pieces: Pieces,
     pub(super) sums: Vec<ChunkSums<2>>,
     /// For each share of the work, the contributions to the variable that it is at.
     pub(super) contributions: Vec<Mutex<Vec<Contribution<'static>>>>,
-    /// Memory of the GPU that holds the variables, if one does, from the apply's preparation to its end.
-    pub(super) ready: Option<Ready>,
-    /// What several ranks exchange gradients in.
-    pub(super) exchange: Memory,
+    /// Memory of the GPU that holds the variables, from the apply's preparation to its end.
+    pub(super) ready: Option<GpuMemory>,
+    /// Memory for the exchange of gradients.
+    pub(super) exchange: ExchangeMemory,
 }
 
-/// What exchanges work in.
+/// The memory that exchanges work in.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(super) struct ExchangeMemory {
     pub(super) send: AlignedBytes,
     pub(super) receive: AlignedBytes,
-    pub(super) scratch: Scratch,
-    /// How the variables of the update are divided whose weights have landed.
+    pub(super) scratch: TrialMemory,
+    /// The sharding of the update whose weights have been received.
     pub(super) shards: Option<Shards>,
 }
 
 /// One variable of an apply, or several that are updated as one.
 #[derive(Default)]
-pub(super) struct Item {
-    /// Which of the gradients' variables it is: the first of those that are updated as one.
+pub(super) struct ApplyItem {
+    /// The index of its first variable among those of the gradients.
     pub(super) index: usize,
-    /// How many of these there are. They have as many elements each, and follow each other in memory.
+    /// How many variables it has. They have the same number of elements, and follow each other in memory.
     pub(super) count: usize,
     /// Where the sums of its chunks begin.
     pub(super) first_sum: usize,
-    /// What has been accumulated of it does not count.
+    /// Its accumulated sum does not count.
     pub(super) fresh: bool,
     /// Its gradient, if it was put into host memory when it was measured or exchanged; if it is divided, this
     /// rank's part of it.
     pub(super) gradient: Option<Span<'static>>,
-    /// It is divided among the ranks, of which each updates its part. What was measured are these squares of all
-    /// parts, if they were.
+    /// It is sharded: each rank updates its part. If the gradient was measured, these are the squares of all
+    /// parts.
     pub(super) divided: bool,
     pub(super) squares: Option<Squares>,
     /// An element of the gradient that was applied is not finite.
     pub(super) not_finite: AtomicBool,
-    /// Once it is prepared.
-    pub(super) update: Option<Update>,
+    /// The prepared update, if there is one.
+    pub(super) update: Option<PreparedUpdate>,
 }
 
-impl Item {
-    /// Which elements an update is about, of `variable` and of those that follow it.
+impl ApplyItem {
+    /// The elements that an update covers, of `variable` and of the item's other variables.
     pub(super) fn own(&self, variable: &Variable) -> Range<usize> {
         let sharding = variable.sharding().filter(|_| self.divided);
-        sharding.map_or(0..self.count * variable.shape().elements(), Sharding::own)
+        sharding.map_or(0..self.count * variable.shape().elements(), VariableSharding::own)
     }
 
-    /// Which variables it is.
+    /// The indices of its variables.
     pub(super) fn variables(&self) -> Range<usize> {
         self.index..self.index + self.count
     }
 
     /// The variables of `items` whose updates were prepared, and these.
-    pub(super) fn prepared(items: &[Item]) -> impl Iterator<Item = (usize, &Update)> {
+    pub(super) fn prepared(items: &[ApplyItem]) -> impl Iterator<Item = (usize, &PreparedUpdate)> {
         items.iter().filter_map(|item| Some((item.index, item.update.as_ref()?)))
     }
 }
 
-/// A prepared update: where the optimizer keeps the variable's state, which of the variable's
-/// buffers it writes, which low-precision copies of that along with it, and its scalars.
-pub(super) struct Update {
+/// A prepared update: where the optimizer keeps the variable's state, which of the variable's buffers it writes,
+/// which low-precision copies it also writes, and its scalars.
+pub(super) struct PreparedUpdate {
     pub(super) position: usize,
     pub(super) buffer: usize,
-    /// Once it is about to be done.
+    /// Set just before the update is carried out.
     pub(super) copies: OfCopies<bool>,
     pub(super) l2: f64,
     pub(super) scalars: Scalars,

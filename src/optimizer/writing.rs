@@ -1,4 +1,4 @@
-//! What a replica writes in a step, and that it submits it.
+//! How a replica writes and submits gradients in a step.
 
 #![expect(unsafe_code, reason = "a replica's buffers are written for it")]
 
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 use crate::optimizer::gradients::{GradientMode, Gradients};
-use crate::optimizer::phase::{Phase, pack};
-use crate::optimizer::replica::{Buffer, DenseBuffer, Replica};
+use crate::optimizer::phase::{StepPhase, pack};
+use crate::optimizer::replica::{DenseBuffer, GradientBuffer, Replica};
 use crate::optimizer::rows::AddedRows;
 use crate::strategy::strict_callbacks::mistake;
 use crate::tensor::Tensor;
 use crate::values::indexed_slices::IndexedSlices;
 
-/// In the place of a replica: the log was told.
+/// Instead of a replica: a warning was logged.
 const SAID: usize = usize::MAX;
 
 fn unwritten(replica: usize) -> String {
@@ -25,8 +25,8 @@ fn unwritten(replica: usize) -> String {
 }
 
 impl Gradients {
-    /// Replica `replica`'s buffer for variable `index`, to be written until the replica submits.
-    /// The variable then counts as written by this replica in this step. Nothing is allocated.
+    /// Replica `replica`'s buffer for variable `index`, which the replica may write until it submits. The variable
+    /// then counts as written by this replica in this step. Nothing is allocated.
     ///
     /// Fails if there is no such variable, if its gradients are row-sparse, if the step is over, or
     /// if the replica has submitted.
@@ -38,7 +38,7 @@ impl Gradients {
         mode: GradientMode,
     ) -> Result<&Tensor> {
         let (buffer, viewed) = self.writable(replica, step, index)?;
-        let Buffer::Dense(dense) = buffer else {
+        let GradientBuffer::Dense(dense) = buffer else {
             return Err(Error::precondition(format!(
                 "the gradients of {:?} were made for rows (row_sparse); write them with add_rows",
                 self.variables()[index]
@@ -51,7 +51,7 @@ impl Gradients {
             self.begin_strictly(replica, index, dense, mode)?;
         }
         if mode == GradientMode::Add && is_first {
-            // SAFETY: until it submits, the buffer is the replica's, which is here.
+            // SAFETY: until it submits, only the replica uses the buffer, and this is its thread.
             unsafe { tensor.assume_exclusive() }.fill_zeros()?;
         }
         viewed.store(step, Ordering::Release);
@@ -61,7 +61,7 @@ impl Gradients {
     /// Fails, as [`Gradients::view`] would, if replica `replica` cannot view each buffer that is not for rows.
     pub fn check_views(&self, replica: usize, step: u64) -> Result<()> {
         for index in 0..self.variables().len() {
-            if let (Buffer::Dense(dense), _) = self.writable(replica, step, index)? {
+            if let (GradientBuffer::Dense(dense), _) = self.writable(replica, step, index)? {
                 self.check_not_lent(replica, step, index, dense)?;
             }
         }
@@ -85,11 +85,10 @@ impl Gradients {
         )))
     }
 
-    /// Room for `rows` more rows that replica `replica` contributes to variable `index`, to be
-    /// written until the replica submits: their numbers and their gradients. A row that is named
-    /// several times, here, in another call or by another replica, counts as the sum. The variable
-    /// then counts as written by this replica in this step, also with 0 rows. Allocates nothing
-    /// once a step had as many rows, in as many calls.
+    /// Adds `rows` rows to the contribution of replica `replica` to variable `index`, which the replica may write
+    /// until it submits: their indices and their gradients. A row that occurs several times, here, in another call
+    /// or by another replica, counts as the sum. The variable then counts as written by this replica in this step,
+    /// also with 0 rows. Allocates nothing once a step had as many rows, in as many calls.
     ///
     /// Fails if there is no such variable, if its gradients are not row-sparse, if there is no
     /// memory, if the step is over, or if the replica has submitted.
@@ -102,7 +101,7 @@ impl Gradients {
     ) -> Result<AddedRows> {
         let (buffer, viewed) = self.writable(replica, step, index)?;
         let variable = &self.variables()[index];
-        let Buffer::Rows(own) = buffer else {
+        let GradientBuffer::Rows(own) = buffer else {
             return Err(Error::precondition(format!(
                 "the gradients of {variable:?} were not made for rows; say so when they are made \
                  (row_sparse), or view and write them"
@@ -139,13 +138,13 @@ impl Gradients {
         }
     }
 
-    /// What replica `replica` writes for variable `index`, and the step in which it last did.
+    /// The buffer of replica `replica` for variable `index`, and the step in which it was last viewed.
     pub(super) fn writable(
         &self,
         replica: usize,
         step: u64,
         index: usize,
-    ) -> Result<(&Buffer, &AtomicU64)> {
+    ) -> Result<(&GradientBuffer, &AtomicU64)> {
         let own = self.replica_in_step(replica, step)?;
         let (Some(buffer), Some(viewed)) = (own.buffers.get(index), own.viewed.of(index)) else {
             let problem = format!(
@@ -162,8 +161,8 @@ impl Gradients {
         Ok((buffer, viewed))
     }
 
-    /// Replica `replica` has written what it wants to contribute in this step, with `weight`:
-    /// usually the examples that the gradients stand for. With weight 0 nothing of it is read.
+    /// Submits the contribution of replica `replica` in this step, with `weight`: usually the number of its
+    /// examples. With weight 0 the contribution is not read.
     ///
     /// Fails if the weight is not finite or negative, if an index is no row of its variable, if the
     /// step is over, or if the replica submitted in this step before.
@@ -184,7 +183,7 @@ impl Gradients {
         if weight != 0.0 {
             self.check_written(replica, own, step)?;
         }
-        // An apply does not read what has no weight; who tries a callback out looks at it.
+        // An apply does not read a contribution of weight 0; a trial of a callback does.
         if own.is_remote && (weight != 0.0 || own.is_trial.load(Ordering::Acquire)) {
             self.bring_home(own, step)?;
         }
@@ -196,10 +195,10 @@ impl Gradients {
         Ok(())
     }
 
-    /// Looks whether the replica has been given anything to write, unless it gave that back, or all of it is
-    /// rows, of which there may be none.
+    /// Checks that the replica has viewed something. There need be nothing if it withdrew its contribution, or if
+    /// all variables are row-sparse.
     fn check_written(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
-        let is_dense = |buffer| matches!(buffer, &Buffer::Dense(_));
+        let is_dense = |buffer| matches!(buffer, &GradientBuffer::Dense(_));
         let wrote = (0..own.buffers.len()).any(|index| own.viewed.in_step(index, step));
         let is_meant =
             own.is_trial.load(Ordering::Acquire) || own.withdrew.load(Ordering::Acquire) == step;
@@ -209,13 +208,14 @@ impl Gradients {
         if self.is_strict() {
             return Err(mistake(unwritten(replica)));
         }
-        // The log's sink is the caller's, who may want to release what is in use here: said by the apply.
+        // The apply logs the warning: the log sink is the caller's code, and may release objects that are in use
+        // here.
         let _ =
             self.unwritten.compare_exchange(0, replica + 1, Ordering::Relaxed, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Tells the log, once, of a replica that submitted what it had not written.
+    /// Logs once that a replica submitted a gradient that it had not written.
     pub(super) fn warn_of_unwritten(&self) {
         let found = self.unwritten.load(Ordering::Relaxed);
         if found == 0 || found == SAID {
@@ -226,13 +226,13 @@ impl Gradients {
         }
     }
 
-    /// Brings what the replica has written on another device to where an apply reads it.
+    /// Copies what the replica has written on another device to the device where an apply reads it.
     fn bring_home(&self, own: &Replica, step: u64) -> Result<()> {
         for (index, buffer) in own.buffers.iter().enumerate() {
             if own.viewed.in_step(index, step) {
                 match buffer {
-                    Buffer::Dense(dense) => dense.bring_home(step)?,
-                    Buffer::Rows(rows) => rows.pieces().bring_home()?,
+                    GradientBuffer::Dense(dense) => dense.bring_home(step)?,
+                    GradientBuffer::Rows(rows) => rows.pieces().bring_home()?,
                 }
             }
         }
@@ -242,7 +242,7 @@ impl Gradients {
     /// Refuses indices that are no rows of their variable.
     fn check_rows(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
         for (index, (buffer, variable)) in own.buffers.iter().zip(self.variables()).enumerate() {
-            if let Buffer::Rows(rows) = buffer
+            if let GradientBuffer::Rows(rows) = buffer
                 && own.viewed.in_step(index, step)
             {
                 rows.pieces().check(variable, replica)?;
@@ -252,7 +252,7 @@ impl Gradients {
     }
 
     fn replica_in_step(&self, replica: usize, step: u64) -> Result<&Replica> {
-        if self.state.load(Ordering::Acquire) != pack(step, Phase::InFlight) {
+        if self.state.load(Ordering::Acquire) != pack(step, StepPhase::InFlight) {
             return Err(Error::precondition(format!(
                 "gradients: step {} is over or has not begun; replicas write gradients inside of run",
                 self.shown(step)

@@ -1,9 +1,9 @@
-//! The one value that what all replicas write to a variable amounts to, as its aggregation says.
+//! Aggregation: combines the values that all replicas write to a variable.
 
 use std::sync::Arc;
 
 use super::central_storage::Strategy;
-use super::ranks::Kind;
+use super::ranks::CollectiveKind;
 use super::sparse;
 use crate::collectives::{self, ReduceOp};
 use crate::error::{Error, Result};
@@ -11,8 +11,8 @@ use crate::tensor::Tensor;
 use crate::values::Value;
 use crate::values::variable::{Aggregation, Variable};
 
-/// What the values of all replicas of all ranks amount to, of which `values`, tensors or indexed slices, are
-/// this rank's. `verb` is what the replicas do with them.
+/// Combines the values of all replicas of all ranks. `values`, tensors or indexed slices, are this rank's; `verb`
+/// names the operation.
 pub(super) fn combine(
     strategy: &Strategy,
     variable: &Variable,
@@ -26,7 +26,7 @@ pub(super) fn combine(
         false => Value::per_replica_of(values),
     };
     let what = format_args!("{verb} to '{}'", variable.name());
-    match ranks.of_all(Kind::Assign, &what, own)? {
+    match ranks.of_all(CollectiveKind::Assign, &what, own)? {
         Value::PerReplica(parts) => aggregate(variable, &parts.values()),
         _ => Err(Error::Internal("a per-replica value has become another".into())),
     }

@@ -1,11 +1,11 @@
-//! Several variables assigned in one synchronising operation, with replicas that count by their examples:
-//! what statistics of a batch need, such as those of a batch normalisation.
+//! Assignment of several variables in one synchronising operation, weighted by the replicas' examples. Batch
+//! statistics need it, for example those of batch normalisation.
 
 #![expect(unsafe_code, reason = "fresh memory is written before anybody has it")]
 
 use super::context::mixing;
 use super::operation::Operation;
-use super::ranks::Kind;
+use super::ranks::CollectiveKind;
 use super::step::ReplicaContext;
 use super::variables::{assign, check_aggregation, check_assignable, stage};
 use crate::collectives::{self, Assignment, ReduceOp};
@@ -16,13 +16,13 @@ use crate::tensor::{DType, Tensor};
 use crate::values::Value;
 use crate::values::variable::{Aggregation, Variable};
 
-/// Gives each of `variables` the value at its place in `values`, which are on `CPU:0` and contiguous, as one
-/// synchronising operation: all replicas name the same variables, and the values are combined as each
-/// variable's aggregation says. Replicas count by `weight`, which is finite and 0 or more; `None` is the
-/// number of examples of the replica's part of the run's arguments. So MEAN is the sum of weight × value
-/// divided by the sum of the weights. The values of a replica of weight 0 do not count: they are neither
-/// summed nor the first. If all weights are 0, nothing is assigned. Later reads in the step see the new
-/// values, and the commit point makes them central state: all of them, or none.
+/// Assigns to each of `variables` the value at its index in `values`, which are on `CPU:0` and contiguous, as one
+/// synchronising operation: all replicas name the same variables, and the values are combined as each variable's
+/// aggregation says. Replicas count by `weight`, which is finite and 0 or more; `None` is the number of examples
+/// of the replica's part of the run's arguments. So MEAN is the sum of weight × value divided by the sum of the
+/// weights. The values of a replica of weight 0 do not count: they are neither summed nor the first. If all
+/// weights are 0, nothing is assigned. Later reads in the step see the new values, and the commit point makes them
+/// central state: all of them, or none.
 ///
 /// A replica of the default strategy, which is no step's, assigns at once.
 pub fn assign_all(
@@ -76,7 +76,7 @@ pub fn assign_all(
             let names: Vec<&str> = targets.iter().map(|target| target.name().as_str()).collect();
             let what = format_args!("assign to '{}'", names.join("', '"));
             let own = Value::merge(&own, true, "value")?;
-            let all = strategy.of_all_ranks(Kind::Assign, &what, &own)?;
+            let all = strategy.of_all_ranks(CollectiveKind::Assign, &what, &own)?;
             let parts = (0..strategy.num_replicas_in_sync())
                 .map(|replica| AssignedPart::of(&all.component(replica)?))
                 .collect::<Result<Vec<_>>>()?;
@@ -94,7 +94,7 @@ pub fn assign_all(
     Ok(())
 }
 
-/// What one replica assigns.
+/// The values that one replica assigns.
 struct AssignedPart {
     weight: f64,
     values: Vec<Tensor>,
@@ -127,12 +127,12 @@ fn check_mean(context: &ReplicaContext, variable: &Variable) -> Result<()> {
     Ok(())
 }
 
-/// What the values at `index` of the replicas that count amount to; nothing if none counts.
+/// The combined value at `index` of the replicas that count; `None` if no replica counts.
 fn combine(variable: &Variable, index: usize, parts: &[&AssignedPart]) -> Result<Option<Tensor>> {
     let [first, others @ ..] = parts else { return Ok(None) };
     let values = || parts.iter().map(|part| part.values[index].clone()).collect::<Vec<_>>();
     Ok(Some(match variable.spec().aggregation {
-        // As it is, bit for bit.
+        // A single value is taken bit for bit.
         _ if others.is_empty() => first.values[index].clone(),
         Aggregation::Sum => {
             collectives::reduce(ReduceOp::Sum, &values(), None, variable.device(), None)?
@@ -160,7 +160,7 @@ fn weighted_mean(values: &[Tensor], parts: &[&AssignedPart]) -> Result<Tensor> {
     let (dtype, shape) = (values[0].dtype(), values[0].shape());
     let mean = Tensor::uninitialized(dtype, shape, values[0].device())?;
     let sum = WeightedSum::new(dtype, shape.elements(), &contributions, total);
-    // SAFETY: the tensor was just made, and nobody else has it.
+    // SAFETY: the tensor is new, and nobody else has it.
     let span = unsafe { mean.assume_exclusive() }.into_view()?.into_span();
     let span = span.ok_or_else(not_contiguous)?;
     // SAFETY: as above.

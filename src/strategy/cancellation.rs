@@ -4,9 +4,9 @@ use std::sync::{Arc, Weak};
 
 use crate::executor::sync::{AtomicBool, Mutex, Ordering};
 
-/// Something that waits and should look again when a token is cancelled.
+/// A waiting thread that must check again when a token is cancelled.
 pub(super) trait Listener: Send + Sync {
-    /// Runs under the token's lock: short, and none of the caller's code.
+    /// It runs under the token's lock, so it must be short and must not run the caller's code.
     fn wake(&self);
 }
 
@@ -21,7 +21,7 @@ struct TokenState {
 }
 
 impl Cancellation {
-    /// A token that nobody has cancelled.
+    /// A token that is not cancelled.
     pub fn new() -> Cancellation {
         Cancellation(Arc::new(TokenState {
             cancelled: AtomicBool::new(false),
@@ -42,13 +42,12 @@ impl Cancellation {
         }
     }
 
-    /// Whether somebody has cancelled.
+    /// Whether the token is cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.load(Ordering::SeqCst)
     }
 
-    /// Has `listener` woken when the token is cancelled, as long as the result lives; at once if it
-    /// was cancelled before.
+    /// Wakes `listener` when the token is cancelled, while the result lives; at once if it is cancelled already.
     pub(super) fn listen(&self, listener: Arc<dyn Listener>) -> Listening<'_> {
         let mut listeners = self.0.listeners.lock();
         listeners.push(Arc::downgrade(&listener));
@@ -88,9 +87,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Counter(AtomicUsize);
+    struct WakeCounter(AtomicUsize);
 
-    impl Listener for Counter {
+    impl Listener for WakeCounter {
         fn wake(&self) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
@@ -99,7 +98,7 @@ mod tests {
     #[test]
     fn who_has_stopped_listening_is_not_woken() {
         let token = Cancellation::new();
-        let [early, late] = [(); 2].map(|()| Arc::new(Counter::default()));
+        let [early, late] = [(); 2].map(|()| Arc::new(WakeCounter::default()));
         drop(token.listen(Arc::clone(&early) as _));
         let _listening = token.listen(Arc::clone(&late) as _);
         token.cancel();

@@ -6,19 +6,19 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::Mutex;
 
 use super::devices::Devices;
-use super::layout::Layout;
+use super::layout::ReplicaLayout;
 use super::metrics::{EpochMetrics, Metric};
 use super::ranks::Ranks;
-use super::registry::Registry;
+use super::registry::WeakRegistry;
 use super::replica_threads::{self, ThreadConfig};
 use super::steps::Steps;
-use super::threads::{Threading, Threads};
+use super::threads::{ReplicaThreads, Threading};
 use super::variable_list::VariableList;
-use crate::cluster::communicator::{Communicator, Place};
+use crate::cluster::communicator::{Communicator, RankPlace};
 use crate::device::cuda::gpu::Gpu;
 use crate::device::{DeviceId, DeviceKind, registry};
 use crate::error::{Error, Result};
-use crate::executor::affinity::Part;
+use crate::executor::affinity::ProcessorPart;
 use crate::executor::{fork, thread, workers};
 use crate::kernels::instruction_set::Instructions;
 use crate::observe::report::{Recorder, Setup};
@@ -40,7 +40,7 @@ pub use super::options::{MAX_REPLICAS, Options};
 #[derive(Clone)]
 pub struct Strategy(Arc<Inner>);
 
-/// What a strategy is, beside its devices and threads.
+/// The configuration of a strategy, beside its devices and threads.
 #[derive(Clone, Copy)]
 struct StrategyConfig {
     is_default: bool,
@@ -48,22 +48,22 @@ struct StrategyConfig {
 }
 
 /// All strategies but the default one: variables know theirs by its number.
-static STRATEGIES: Registry<Inner> = Registry::new();
+static STRATEGIES: WeakRegistry<Inner> = WeakRegistry::new();
 
 pub(super) struct Inner {
     id: u64,
     config: StrategyConfig,
     // They end before anything else of the strategy does.
-    pub threads: Threads,
+    pub threads: ReplicaThreads,
     pub devices: Devices,
     pub steps: Steps,
-    /// The processes that this one is one of, once they have met; never with a single one.
+    /// The ranks of the strategy, once they have joined; never set with a single process.
     ranks: OnceLock<Arc<Ranks>>,
     /// After how many steps they compare their weights.
     fingerprint_interval: AtomicU64,
     /// The variables that were made in the strategy's scope.
     pub variables: Mutex<VariableList>,
-    /// Where small variables lie.
+    /// The slab that holds small variables.
     pub variable_slab: Mutex<Slab>,
 }
 
@@ -82,9 +82,9 @@ impl Strategy {
         let parameter_device = options.resolved_parameter_device(&layout.compute_devices)?;
         let stack_bytes = options.resolved_stack_bytes()?;
         let hooks = options.thread_hooks.clone();
-        let part = options.communicator.as_ref().map_or(Part::WHOLE, |engine| {
-            let Place { node_rank, node_size, .. } = engine.place();
-            Part { index: node_rank, count: node_size }
+        let part = options.communicator.as_ref().map_or(ProcessorPart::WHOLE, |engine| {
+            let RankPlace { node_rank, node_size, .. } = engine.place();
+            ProcessorPart { index: node_rank, count: node_size }
         });
         let threading = Threading { bind: options.bind_threads, stack_bytes, hooks, part };
         strict::warn_of_variable();
@@ -101,15 +101,15 @@ impl Strategy {
             bind: false,
             stack_bytes: thread::process_stack_bytes(),
             hooks: None,
-            part: Part::WHOLE,
+            part: ProcessorPart::WHOLE,
         };
         let config = StrategyConfig { is_default: true, is_strict: strict::is_on() };
-        let layout = Layout::of_devices(vec![DeviceId::HOST]);
+        let layout = ReplicaLayout::of_devices(vec![DeviceId::HOST]);
         Strategy::build(layout, DeviceId::HOST, threading, config)
     }
 
     fn build(
-        layout: Layout,
+        layout: ReplicaLayout,
         parameter_device: DeviceId,
         threading: Threading,
         config: StrategyConfig,
@@ -118,7 +118,7 @@ impl Strategy {
         let is_default = config.is_default;
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = if is_default { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) };
-        let threads = Threads::new(&layout, threading);
+        let threads = ReplicaThreads::new(&layout, threading);
         let is_cpu = |device: &&DeviceId| device.kind == DeviceKind::Cpu;
         let recorder = Recorder::new(Setup {
             replicas: layout.replica_devices.len() as u32,
@@ -151,7 +151,7 @@ impl Strategy {
     fn log_setup(&self) {
         let inner = &self.0;
         let (threading, processors) = (&inner.threads.how, inner.threads.processors);
-        let Layout { compute_devices, replica_devices, .. } = &inner.devices.layout;
+        let ReplicaLayout { compute_devices, replica_devices, .. } = &inner.devices.layout;
         let at_once = compute_devices.len();
         let devices = || {
             let names: Vec<_> = compute_devices.iter().map(ToString::to_string).collect();
@@ -203,7 +203,7 @@ impl Strategy {
                 format!(
                     "{at_once} {what} on {processors} processors that this {} may use take turns, and a \
                      step takes as long as all of them together; make at most {processors} for speed",
-                    if threading.part == Part::WHOLE { "process" } else { "rank" },
+                    if threading.part == ProcessorPart::WHOLE { "process" } else { "rank" },
                 )
             });
         }
@@ -239,7 +239,7 @@ impl Strategy {
         self.inner().variables.lock().add(variable);
     }
 
-    /// What was made on this rank, as a part of what all ranks of `engine` make.
+    /// Joins the strategy made on this rank with those of all ranks of `engine`.
     fn joined(engine: Option<&Arc<dyn Communicator>>, made: Result<Strategy>) -> Result<Strategy> {
         let Some(engine) = engine.filter(|engine| engine.size() > 1) else { return made };
         let about = |made: &Strategy| [made.num_replicas() as u64, made.id()];
@@ -257,7 +257,7 @@ impl Strategy {
         self.0.fingerprint_interval.load(Ordering::Relaxed)
     }
 
-    /// The processes that this one is one of, if there are several.
+    /// The ranks of the strategy, if there are several.
     pub fn ranks(&self) -> Option<&Arc<Ranks>> {
         self.0.ranks.get()
     }

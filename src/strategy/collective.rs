@@ -1,7 +1,7 @@
 //! Reducing, gathering and taking apart values in cross-replica context, and the same on a
 //! replica context as merge calls.
 
-#![expect(unsafe_code, reason = "results are written into tensors that the caller has vouched for")]
+#![expect(unsafe_code, reason = "results are written into tensors that the caller has guaranteed")]
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,11 +12,11 @@ use super::context::require_cross_replica_else;
 use super::merge::MergeCall;
 use super::operation::Operation;
 use super::ranks::large::is_large;
-use super::ranks::{Kind, Ranks};
+use super::ranks::{CollectiveKind, Ranks};
 use super::slot::Direct;
 use super::step::ReplicaContext;
 use super::{sparse, variables};
-use crate::collectives::{self, Batch, InAndOut, ReduceOp};
+use crate::collectives::{self, InAndOut, ReduceOp, ReductionBatch};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::reduce::over_replicas::result_dtype;
@@ -36,39 +36,43 @@ pub enum Destination {
 
 /// How a reduction or a gathering is done, beside its operation.
 #[derive(Clone, Debug, Default)]
-pub struct Reduction {
+pub struct ReductionOptions {
     /// Axes to reduce within each replica; `None` reduces over replicas only.
     pub axes: Option<Vec<i64>>,
     /// The device of the result; `None`: `CPU:0`, and for plain values where they are.
     pub destination: Option<DeviceId>,
     /// Where to write the result; `None`: a fresh tensor.
-    pub output: Option<Output>,
+    pub output: Option<ReductionOutput>,
     /// The caller can name no axes, so that messages do not advise to.
     pub over_replicas_only: bool,
 }
 
 /// A tensor that a result is to be written into.
 #[derive(Clone, Debug)]
-pub struct Output(Tensor);
+pub struct ReductionOutput(Tensor);
 
-impl Output {
+impl ReductionOutput {
     /// # Safety
     /// Nobody else reads or writes the tensor while something is done with this or a clone of it,
     /// and no two such things are done at the same time.
-    pub unsafe fn new(tensor: Tensor) -> Output {
-        Output(tensor)
+    pub unsafe fn new(tensor: Tensor) -> ReductionOutput {
+        ReductionOutput(tensor)
     }
 }
 
-impl Reduction {
+impl ReductionOptions {
     /// Over replicas only, onto `device`.
-    pub(super) fn onto(device: DeviceId) -> Reduction {
-        Reduction { destination: Some(device), over_replicas_only: true, ..Reduction::default() }
+    pub(super) fn onto(device: DeviceId) -> ReductionOptions {
+        ReductionOptions {
+            destination: Some(device),
+            over_replicas_only: true,
+            ..ReductionOptions::default()
+        }
     }
 
     fn output(&self) -> Option<TensorMut<'_>> {
         // SAFETY: the maker of the output guaranteed that.
-        self.output.as_ref().map(|Output(tensor)| unsafe { tensor.assume_exclusive() })
+        self.output.as_ref().map(|ReductionOutput(tensor)| unsafe { tensor.assume_exclusive() })
     }
 
     fn device(&self) -> DeviceId {
@@ -86,7 +90,7 @@ impl Strategy {
     /// components may differ in those dimensions. A plain tensor without axes is its own mean and
     /// has no sum over several replicas; with axes it counts once for each replica. The mean of
     /// integers is a float for any number of replicas, also of a plain tensor.
-    pub fn reduce(&self, op: ReduceOp, value: &Value, how: &Reduction) -> Result<Value> {
+    pub fn reduce(&self, op: ReduceOp, value: &Value, how: &ReductionOptions) -> Result<Value> {
         require_cross_replica_else(self.id(), "an all-reduce or a merge call")?;
         self.reduce_here(op, value, how)
     }
@@ -95,9 +99,9 @@ impl Strategy {
         &self,
         op: ReduceOp,
         value: &Value,
-        how: &Reduction,
+        how: &ReductionOptions,
     ) -> Result<Value> {
-        let mut batch = Batch::default();
+        let mut batch = ReductionBatch::default();
         let reduced = match self.ranks() {
             None => self.reduce_in(&mut batch, op, value, how)?,
             Some(ranks) => self.reduce_over_ranks(ranks, &mut batch, op, value, how)?,
@@ -111,15 +115,16 @@ impl Strategy {
     fn reduce_over_ranks(
         &self,
         ranks: &Ranks,
-        batch: &mut Batch,
+        batch: &mut ReductionBatch,
         op: ReduceOp,
         value: &Value,
-        how: &Reduction,
+        how: &ReductionOptions,
     ) -> Result<Value> {
         no_output_for_nests(value, how)?;
         let in_parts = |leaf: &Value| how.axes.is_none() && is_large(leaf);
         let what = format_args!("reduce {}", op.name());
-        let of_all = ranks.of_all_but(in_parts, Kind::Reduce, &what, Ok(value.clone()))?;
+        let of_all =
+            ranks.of_all_but(in_parts, CollectiveKind::Reduce, &what, Ok(value.clone()))?;
         let mut large = Vec::new();
         value.find_leaf(&mut |leaf| {
             if in_parts(leaf) {
@@ -146,7 +151,7 @@ impl Strategy {
     /// `value` with the components of all ranks' replicas, if there are several ranks.
     pub(super) fn of_all_ranks<'a>(
         &self,
-        kind: Kind,
+        kind: CollectiveKind,
         what: &dyn fmt::Display,
         value: &'a Value,
     ) -> Result<Cow<'a, Value>> {
@@ -160,10 +165,10 @@ impl Strategy {
     /// components are those of all ranks.
     pub(super) fn reduce_in(
         &self,
-        batch: &mut Batch,
+        batch: &mut ReductionBatch,
         op: ReduceOp,
         value: &Value,
-        how: &Reduction,
+        how: &ReductionOptions,
     ) -> Result<Value> {
         no_output_for_nests(value, how)?;
         value.map_leaves(&mut |leaf| self.reduce_leaf(batch, op, leaf, how))
@@ -171,10 +176,10 @@ impl Strategy {
 
     fn reduce_leaf(
         &self,
-        batch: &mut Batch,
+        batch: &mut ReductionBatch,
         op: ReduceOp,
         leaf: &Value,
-        how: &Reduction,
+        how: &ReductionOptions,
     ) -> Result<Value> {
         let mut reduce = |components: &[Tensor]| {
             let output = how.output();
@@ -249,19 +254,19 @@ impl Strategy {
     /// Concatenates the components of a per-replica value along `axis`, in replica order. Plain
     /// values, and values of one component, come back as they are, or as copies if a destination is
     /// given and they lie elsewhere. Nests go leaf by leaf.
-    pub fn gather(&self, value: &Value, axis: i64, how: &Reduction) -> Result<Value> {
+    pub fn gather(&self, value: &Value, axis: i64, how: &ReductionOptions) -> Result<Value> {
         require_cross_replica_else(self.id(), "an all-gather or a merge call")?;
         no_output_for_nests(value, how)?;
         self.gather_here(value, axis, how)
     }
 
-    fn gather_here(&self, value: &Value, axis: i64, how: &Reduction) -> Result<Value> {
+    fn gather_here(&self, value: &Value, axis: i64, how: &ReductionOptions) -> Result<Value> {
         let what = format_args!("gather along axis {axis}");
-        let value = self.of_all_ranks(Kind::Value, &what, value)?;
+        let value = self.of_all_ranks(CollectiveKind::Value, &what, value)?;
         value.map_leaves(&mut |leaf| self.gather_leaf(leaf, axis, how))
     }
 
-    fn gather_leaf(&self, leaf: &Value, axis: i64, how: &Reduction) -> Result<Value> {
+    fn gather_leaf(&self, leaf: &Value, axis: i64, how: &ReductionOptions) -> Result<Value> {
         let single = match leaf {
             Value::PerReplica(value) => {
                 let components = sparse::dense_components(value)?;
@@ -308,12 +313,12 @@ impl Strategy {
 
 /// A plain leaf where it is wanted: itself, or a copy on the destination, if one is given and the leaf
 /// lies elsewhere.
-fn place(leaf: &Value, how: &Reduction) -> Result<Value> {
+fn place(leaf: &Value, how: &ReductionOptions) -> Result<Value> {
     how.destination.map_or_else(|| Ok(leaf.clone()), |device| on_device(leaf, device))
 }
 
 /// A tensor where it is wanted: in the output, if there is one, else as [`place`] does.
-fn deliver(tensor: Tensor, how: &Reduction) -> Result<Value> {
+fn deliver(tensor: Tensor, how: &ReductionOptions) -> Result<Value> {
     let Some(mut output) = how.output() else { return place(&Value::Tensor(tensor), how) };
     collectives::copy_into(&tensor, &mut output)?;
     Ok(Value::Tensor(output.done()))
@@ -341,7 +346,7 @@ pub(super) fn copy(leaf: &Value, device: DeviceId) -> Result<Value> {
     }
 }
 
-fn no_output_for_nests(value: &Value, how: &Reduction) -> Result<()> {
+fn no_output_for_nests(value: &Value, how: &ReductionOptions) -> Result<()> {
     match value {
         Value::Tuple(_) | Value::List(_) | Value::Struct(_) if how.output.is_some() => {
             Err(Error::invalid(
@@ -356,7 +361,7 @@ fn no_output_for_nests(value: &Value, how: &Reduction) -> Result<()> {
     }
 }
 
-fn no_output_for_slices(how: &Reduction) -> Result<()> {
+fn no_output_for_slices(how: &ReductionOptions) -> Result<()> {
     match how.output {
         Some(_) => Err(Error::invalid(
             "output",
@@ -430,8 +435,9 @@ impl ReplicaContext {
                 return Ok(None);
             }
             let merged = merged(calls)?;
-            let reduced = strategy.reduce_here(op, &merged, &Reduction::onto(DeviceId::HOST))?;
-            // Of per-replica values, which all leaves are now, reductions are new tensors.
+            let reduced =
+                strategy.reduce_here(op, &merged, &ReductionOptions::onto(DeviceId::HOST))?;
+            // All leaves are per-replica values here, and their reductions are new tensors.
             spread(&reduced, strategy.replica_devices(), true).map(Some)
         })
     }
@@ -470,7 +476,8 @@ impl ReplicaContext {
             ));
         }
         self.combine(Operation::AllGather(axis), value, None, move |strategy, calls| {
-            let gathered = strategy.gather_here(&merged(calls)?, axis, &Reduction::default())?;
+            let gathered =
+                strategy.gather_here(&merged(calls)?, axis, &ReductionOptions::default())?;
             copies(&gathered, strategy.replica_devices()).map(Some)
         })
     }
@@ -492,8 +499,8 @@ impl ReplicaContext {
     }
 }
 
-/// What the replicas contribute. Every leaf becomes a per-replica value, also one that is the same on all: the
-/// sum of one tensor over n replicas is what each of them asked for.
+/// The contributions of all replicas. Every leaf becomes a per-replica value, even if it is the same object on all
+/// replicas, since each replica asked for the sum over all of them.
 fn merged(calls: &[&mut MergeCall]) -> Result<Value> {
     let values: Vec<Value> = calls.iter().filter_map(|call| call.arguments.clone()).collect();
     Value::merge(&values, true, "value")

@@ -46,7 +46,7 @@ impl Strategy {
         Ok(())
     }
 
-    /// Has `action` carried out at the commit point of the open step.
+    /// Defers `action` to the commit point of the open step.
     pub fn defer(&self, action: Box<dyn CommitAction>) -> Result<()> {
         let mut transaction = self.inner().steps.transaction.lock();
         if transaction.open.is_none() {
@@ -88,12 +88,12 @@ impl Strategy {
         action.failure().map_or(Ok(()), Err)
     }
 
-    /// Notes that a nested run failed: if it or anything before it in the step wrote central
-    /// state, the writes can no longer be told apart and the step must not be committed.
+    /// Notes that a nested run failed: if it or anything before it in the step wrote central state, the writes can
+    /// no longer be separated, and the step must not be committed.
     pub(super) fn poison_after(&self, error: &Error) {
         let mut transaction = self.inner().steps.transaction.lock();
         let has_changed = !transaction.participants.is_empty() || !transaction.deferred.is_empty();
-        // What the other ranks have come to is not known.
+        // The result of the other ranks is not known.
         if has_changed || self.ranks().is_some() {
             transaction.poison.get_or_insert_with(|| error.to_string());
         }
@@ -193,7 +193,7 @@ impl Strategy {
     pub(super) fn add_nested_metrics(&self, record: &StepRecord) {
         let mut transaction = self.inner().steps.transaction.lock();
         if self.ranks().is_some() {
-            // All ranks are told them as they are, to add them up in one and the same order.
+            // They are sent to all ranks unsummed, so that all ranks add them up in the same order.
             let replicas = record.slots.iter().map(|slot| {
                 let local = slot.local();
                 local.metrics.iter().map(|(name, metric)| (name.to_owned(), metric)).collect()

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::central_storage::Strategy;
-use super::creator::{Chain, VariableCreator};
+use super::creator::{CreatorChain, VariableCreator};
 pub use super::step::ReplicaContext;
-use super::step::StepPlace;
+use super::step::StepPosition;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 
@@ -24,14 +24,14 @@ pub(super) enum Frame {
     },
     CrossReplica {
         strategy: Strategy,
-        step: Option<StepPlace>,
+        step: Option<StepPosition>,
     },
     Replica(ReplicaContext),
     Creator {
         creator: Arc<VariableCreator>,
         serial: u64,
     },
-    /// The thread lets go of what an abandoned step of the strategy with this id held.
+    /// The thread releases what an abandoned step of the strategy with this id held.
     Release {
         strategy: u64,
     },
@@ -44,17 +44,17 @@ impl Frame {
     }
 }
 
-/// What a thread is in. It has no destructor, so that handles can be released until the thread's very end.
-struct Own {
+/// The contexts of a thread. It has no destructor, so that handles can be released until the thread's very end.
+struct ThreadContext {
     frames: RefCell<Vec<Frame>>,
-    /// What `set_strategy` set; counts where no frame is open.
+    /// The strategy of `set_strategy`; it counts while no frame is open.
     chosen: RefCell<Option<Strategy>>,
     number: Cell<u64>,
 }
 
 thread_local! {
-    static OWN: ManuallyDrop<Own> = const {
-        ManuallyDrop::new(Own {
+    static OWN: ManuallyDrop<ThreadContext> = const {
+        ManuallyDrop::new(ThreadContext {
             frames: RefCell::new(Vec::new()),
             chosen: RefCell::new(None),
             number: Cell::new(0),
@@ -67,14 +67,14 @@ struct Leave;
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        // Out of their places first: their release may look at this thread's frames.
+        // They are moved out first, because releasing them may read this thread's frames.
         let frames = with_frames(mem::take);
         let chosen = OWN.with(|own| own.chosen.take());
         drop((frames, chosen));
     }
 }
 
-/// Has this thread leave at its end what it has not left by then.
+/// Makes this thread leave all open contexts at its end.
 fn leave_at_the_end() {
     thread_local!(static LEAVE: Leave = const { Leave });
     // A thread that has left already keeps what it enters.
@@ -135,8 +135,7 @@ pub fn current() -> Current {
         .unwrap_or(Current::Default)
 }
 
-/// Where this thread's tensors are made unless it says otherwise: the device of the replica whose
-/// callback it is in, else `CPU:0`.
+/// The default device of this thread's tensors: the device of the replica whose callback it is in, else `CPU:0`.
 pub fn current_device() -> DeviceId {
     match current() {
         Current::Replica(context) => context
@@ -160,7 +159,7 @@ pub(super) fn in_default_scope() -> bool {
 
 /// The creators that this thread is in, for variables of `strategy`: up to the callback of a
 /// replica if it is in one, else all.
-pub(super) fn creators(strategy: &Strategy) -> Chain {
+pub(super) fn creators(strategy: &Strategy) -> CreatorChain {
     inspect_frames(|frames| {
         let mut list: Vec<&Arc<VariableCreator>> = Vec::new();
         let mut inside = 0;
@@ -199,7 +198,7 @@ pub(super) fn creators(strategy: &Strategy) -> Chain {
         }
         let (before, after) = list.split_at(inside);
         let cloned = |part: &[&Arc<VariableCreator>]| part.iter().map(|&it| it.clone()).collect();
-        Chain { before: cloned(before), after: cloned(after) }
+        CreatorChain { before: cloned(before), after: cloned(after) }
     })
 }
 
@@ -219,7 +218,7 @@ pub(super) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> R {
     impl Drop for Restore {
         fn drop(&mut self) {
             while inspect_frames(<[Frame]>::len) > self.0 {
-                // Frames hold strategies, whose release may look at this thread's frames.
+                // Frames hold strategies, and releasing those may read this thread's frames.
                 let popped = with_frames(Vec::pop);
                 drop(popped);
             }
@@ -230,7 +229,7 @@ pub(super) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> R {
 }
 
 /// The step whose cross-replica frame this thread is in, if it is one of `strategy`.
-pub(super) fn step_place(strategy: &Strategy) -> Option<StepPlace> {
+pub(super) fn step_place(strategy: &Strategy) -> Option<StepPosition> {
     inspect_frames(|frames| {
         frames.iter().rev().find_map(|frame| match frame {
             Frame::CrossReplica { strategy: other, step } if other.is_same(strategy) => {
@@ -254,8 +253,7 @@ impl Strategy {
     }
 }
 
-/// Whether this thread lets go of what an abandoned step of `strategy` held, which the strategy
-/// waits for.
+/// Whether this thread is releasing what an abandoned step of `strategy` held. The strategy waits for that.
 pub(super) fn releases_step_of(strategy: &Strategy) -> bool {
     inspect_frames(|frames| {
         frames
@@ -299,8 +297,8 @@ pub(super) fn require_cross_replica_else(strategy: u64, remedy: &str) -> Result<
     }
 }
 
-/// What a scope held that was left. Dropping it may run the caller's code, such as what releases the user
-/// data of a variable creator, which finds the scope left.
+/// The contents of a scope that was left. Dropping it may run the caller's code, such as the release of a variable
+/// creator's user data; that code runs outside the scope.
 #[must_use]
 pub struct Left {
     _frame: Option<Frame>,
@@ -331,8 +329,8 @@ impl Strategy {
     }
 }
 
-/// Has `creator` called for each variable that this thread makes, until the scope is left. Replicas
-/// of runs that this thread starts meanwhile count as this thread.
+/// Calls `creator` for each variable that this thread makes, until the scope is left. Replicas of runs that this
+/// thread starts meanwhile count as this thread.
 pub fn enter_creator_scope(creator: Arc<VariableCreator>) -> Scope {
     let serial = next_serial();
     push(Frame::Creator { creator, serial });

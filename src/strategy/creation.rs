@@ -1,9 +1,9 @@
-//! Making variables, in a strategy's scope and inside of runs.
+//! Creation of variables, in a strategy's scope and inside runs.
 //!
-//! Inside of a run of several replicas only replica 0 makes a variable. Another replica that asks
-//! for one gets replica 0's: the first of that name at its first request for the name, the second
-//! at its second. It waits for replica 0 until that has made the variable, or cannot make it any
-//! more before the replicas meet again: because it waits in a synchronising call or has returned.
+//! Inside a run of several replicas only replica 0 makes a variable. The other replicas get replica 0's variable:
+//! the first of that name at their first request for the name, the second at their second. They wait until replica
+//! 0 has made the variable, or until it cannot make it any more before the next synchronisation: because it waits
+//! in a synchronising call or has returned.
 
 #![expect(unsafe_code, reason = "a variable that nobody else has yet is written")]
 
@@ -11,8 +11,8 @@ use super::central_storage::Strategy;
 use super::context::{Current, creators, current, in_default_scope, mixing, require_cross_replica};
 use super::creations::Request;
 pub use super::creator::NewVariable;
-use super::creator::{Chain, create_through};
-use super::protocol::rendezvous::Phase;
+use super::creator::{CreatorChain, create_through};
+use super::protocol::rendezvous::ReplicaPhase;
 use super::step::{ReplicaContext, StepRecord};
 use crate::collectives;
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ use crate::values::variable::Variable;
 pub enum Initial<'a> {
     /// A copy of this tensor.
     Value(&'a Tensor),
-    /// What `fill` writes into the fresh tensor it is given. It is called once.
+    /// The elements that `fill` writes into a fresh tensor. It is called once.
     Fill {
         /// The variable's element type.
         dtype: DType,
@@ -34,8 +34,7 @@ pub enum Initial<'a> {
     },
 }
 
-/// Makes a variable on the parameter device of `strategy`, or of the current strategy if there is
-/// none given.
+/// Makes a variable on the parameter device of `strategy`; if that is `None`, of the current strategy.
 ///
 /// In replica context, with several replicas, replica 0 makes it and the others get the same one,
 /// by name and by position among the variables of that name; their initial values do not count. A
@@ -87,7 +86,7 @@ pub fn create(
 }
 
 fn create_here(
-    chain: Chain,
+    chain: CreatorChain,
     owner: &Strategy,
     new: NewVariable,
     initial: Initial<'_>,
@@ -134,7 +133,7 @@ fn made_by_first_replica(
     full_name: &str,
     name: String,
 ) -> Result<Variable> {
-    let stopped = || step.rendezvous.phase(0) != Phase::Computing;
+    let stopped = || step.rendezvous.phase(0) != ReplicaPhase::Computing;
     let replica = context.replica();
     match step.creations.wait(replica, name, stopped, || context.is_cancelled()) {
         Request::Made(variable) => Ok(variable),

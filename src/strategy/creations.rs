@@ -3,11 +3,11 @@
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
-use super::creator::Chain;
+use super::creator::CreatorChain;
 use crate::values::variable::Variable;
 use parking_lot::{Condvar, Mutex};
 
-/// What becomes of a replica's request for a variable.
+/// The outcome of a replica's request for a variable.
 pub(super) enum Request {
     /// Replica 0 has made it.
     Made(Variable),
@@ -30,24 +30,24 @@ pub(super) struct Creations {
 
 #[derive(Default)]
 struct CreationsState {
-    /// What replica 0 has made, under canonical names, in order.
+    /// The variables that replica 0 has made, with canonical names, in order.
     made: Vec<(String, Variable)>,
-    /// What the other replicas have got: replica and canonical name, once for each.
+    /// The variables that the other replicas have got: one entry of replica and canonical name for each.
     taken: Vec<(usize, String)>,
     /// The creators that the thread which started the run had around it.
-    around: Chain,
+    around: CreatorChain,
 }
 
 impl Creations {
     /// Prepares for a step of a thread that has these creators around it.
-    pub fn open(&self, around: Chain) {
+    pub fn open(&self, around: CreatorChain) {
         if !around.is_empty() {
             self.state.lock().around = around;
         }
     }
 
     /// The creators around the run.
-    pub fn around(&self) -> Chain {
+    pub fn around(&self) -> CreatorChain {
         self.state.lock().around.clone()
     }
 
@@ -63,14 +63,14 @@ impl Creations {
         self.changed.notify_all();
     }
 
-    /// Makes replicas that wait look again: replica 0 has come to a synchronising call or to its end,
-    /// or the step is to stop. What they look at must be stored before.
+    /// Makes replicas that wait look again: replica 0 has come to a synchronising call or to its end, or the step
+    /// is to stop. What they check must be stored before.
     pub fn check_again(&self) {
         // Either this load sees the one that waits, or that one, which looks after its own fence,
         // sees what was stored before this one.
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) > 0 {
-            // One that has looked and does not sleep yet has the lock.
+            // A replica that has checked and does not sleep yet holds the lock.
             drop(self.state.lock());
             self.changed.notify_all();
         }

@@ -1,5 +1,5 @@
-//! Variable creators: functions of the caller's that see each new variable before it is made and
-//! may change what it is to be, or give another one in its place.
+//! Variable creators: the caller's functions that see each new variable before it is made. They may change its
+//! description, or return another variable instead.
 //!
 //! Creators are called from the innermost scope outwards. A strategy's own creator, which places
 //! variables on the parameter device, stands where the strategy's scope was entered: creators of
@@ -22,20 +22,20 @@ pub type VariableCreator = dyn Fn(&VariableRequest) -> Result<Option<Variable>> 
 
 /// The creators that count in one place, in calling order.
 #[derive(Clone, Default)]
-pub(super) struct Chain {
+pub(super) struct CreatorChain {
     /// Those that run before the strategy's own creator.
     pub before: Vec<Arc<VariableCreator>>,
     /// Those that run after it.
     pub after: Vec<Arc<VariableCreator>>,
 }
 
-impl Chain {
+impl CreatorChain {
     pub fn is_empty(&self) -> bool {
         self.before.is_empty() && self.after.is_empty()
     }
 }
 
-/// What a new variable is to be.
+/// The description of a new variable.
 #[derive(Clone, Debug)]
 pub struct NewVariable {
     /// The name; names need not differ.
@@ -65,7 +65,7 @@ struct SharedRequest {
     owner: Strategy,
     links: Vec<CreatorLink>,
     wanted: Mutex<WantedVariable>,
-    /// What `next` made for each link.
+    /// The variables that `next` made, for each link.
     made: Mutex<Vec<Option<Variable>>>,
 }
 
@@ -84,7 +84,7 @@ impl VariableRequest {
         Ok(variable)
     }
 
-    /// What the variable is to be.
+    /// The description of the variable.
     pub fn description(&self) -> NewVariable {
         self.shared.wanted.lock().new.clone()
     }
@@ -104,7 +104,7 @@ impl VariableRequest {
         self.shared.wanted.lock().initial.clone()
     }
 
-    /// Gives the variable another initial value, of any dtype and shape.
+    /// Sets another initial value, of any dtype and shape.
     pub fn set_initial_value(&self, value: Tensor) {
         self.shared.wanted.lock().initial = value;
     }
@@ -147,10 +147,9 @@ impl SharedRequest {
     }
 }
 
-/// Makes the variable, after all creators of `chain`. `initial` gives a fresh tensor on the
-/// parameter device.
+/// Makes the variable, after all creators of `chain`. `initial` makes a fresh tensor on the parameter device.
 pub(super) fn create_through(
-    chain: Chain,
+    chain: CreatorChain,
     owner: &Strategy,
     new: NewVariable,
     initial: impl FnOnce() -> Result<Tensor>,

@@ -1,13 +1,13 @@
 //! The devices of a strategy: where its replicas compute, and where its variables are.
 
-use super::layout::Layout;
+use super::layout::ReplicaLayout;
 use crate::device::cuda::gpu::Gpu;
 use crate::device::registry::{self, DeviceHold};
 use crate::device::{DeviceId, DeviceKind};
 use crate::error::Result;
 
 pub(super) struct Devices {
-    pub layout: Layout,
+    pub layout: ReplicaLayout,
     /// The GPU of each replica that has one.
     pub gpus: Vec<Option<&'static Gpu>>,
     /// The name of the device of each replica.
@@ -26,7 +26,7 @@ fn gpu_of(device: DeviceId) -> Result<Option<&'static Gpu>> {
 
 impl Devices {
     /// Opens the devices of all replicas and of the variables, and keeps them open.
-    pub fn open(layout: Layout, parameter: DeviceId) -> Result<Devices> {
+    pub fn open(layout: ReplicaLayout, parameter: DeviceId) -> Result<Devices> {
         let mut held = layout.compute_devices.clone();
         held.push(parameter);
         let hold = registry::hold(&held)?;

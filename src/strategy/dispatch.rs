@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::protocol::mailbox::Mailbox;
-use super::protocol::rendezvous::Phase;
+use super::protocol::rendezvous::ReplicaPhase;
 use super::step::StepRecord;
-use super::threads::Job;
+use super::threads::ReplicaJob;
 use crate::executor::affinity;
 use crate::executor::wait::Spin;
 
@@ -22,11 +22,11 @@ impl StepRecord {
         };
         match &self.turns {
             None => {
-                // All are written before the first look for a sleeper, which waits for the lines.
+                // All mailboxes are written before the first wake-up, which waits for the cache lines.
                 (first..self.replicas()).for_each(post);
                 self.mailboxes[first..].iter().for_each(|mailbox| mailbox.notify());
             }
-            // What comes before is done by the coordinator itself, which is first on its device.
+            // The coordinator itself runs the earlier replicas, and is the first on its device.
             Some(turns) => turns.open(|replica| {
                 if replica >= first {
                     post(replica);
@@ -36,8 +36,8 @@ impl StepRecord {
         }
     }
 
-    /// `replica` does not compute any more: another one that shares its device may. To be called before
-    /// others learn of it. Returns that one if it has not begun: somebody's thread is to begin it.
+    /// `replica` does not compute any more, so that another one on its device may. Call it before others learn of
+    /// it. Returns that replica if it has not begun: the caller must begin it on some thread.
     pub fn pass_device(&self, replica: usize) -> Option<usize> {
         let next = self.turns.as_ref()?.pass(replica)?;
         if !next.is_new {
@@ -47,11 +47,11 @@ impl StepRecord {
     }
 
     /// The mailbox of the thread that computes for `replica`.
-    pub fn mailbox(&self, replica: usize) -> &Mailbox<dyn Job> {
+    pub fn mailbox(&self, replica: usize) -> &Mailbox<dyn ReplicaJob> {
         &self.mailboxes[self.slots[replica].thread.load(Ordering::Relaxed)]
     }
 
-    /// Has `replica` begin on a thread of its own.
+    /// Begins `replica` on its own thread.
     pub fn begin(&self, replica: usize) {
         self.post(replica);
         self.mailboxes[replica].notify();
@@ -77,15 +77,15 @@ impl StepRecord {
 
     /// Whether `replica` computes for the others and not because it has its device.
     pub fn waits_for_device(&self, replica: usize) -> bool {
-        let computes = self.rendezvous.phase(replica) == Phase::Computing;
+        let computes = self.rendezvous.phase(replica) == ReplicaPhase::Computing;
         computes && self.turns.as_ref().is_some_and(|turns| !turns.has(replica))
     }
 
-    /// Has all replicas that wait go on with their answers, as the coordinator, while nobody computes: at
-    /// once, or one after the other if they share a device.
+    /// Resumes all replicas that wait, as the coordinator, while nobody computes: at once, or one after the other
+    /// if they share a device.
     pub fn resume(&self) {
         let here = affinity::current_processor();
-        let waiting = |replica: &usize| self.rendezvous.phase(*replica) == Phase::Waiting;
+        let waiting = |replica: &usize| self.rendezvous.phase(*replica) == ReplicaPhase::Waiting;
         if let Some(turns) = &self.turns {
             turns.want_again(|replica| waiting(&replica));
         }
@@ -93,13 +93,15 @@ impl StepRecord {
             self.mailbox(replica).see_coordinator(here);
             self.rendezvous.resume(replica);
         }
-        // As in `dispatch`. Who has finished meanwhile did not sleep.
-        let is_present = |replica: &usize| self.rendezvous.phase(*replica) != Phase::Finished;
+        // All flags are written before the first wake-up, as in `dispatch`. A replica that has finished meanwhile
+        // was not asleep.
+        let is_present =
+            |replica: &usize| self.rendezvous.phase(*replica) != ReplicaPhase::Finished;
         (0..self.replicas()).filter(is_present).for_each(|replica| self.notify(replica));
     }
 
-    /// Makes the threads of all replicas look again, of a step that is given up also those that have not
-    /// begun.
+    /// Wakes the threads of all replicas, so that they check again; in an abandoned step also the threads of
+    /// replicas that have not begun.
     pub fn notify_all(&self) {
         if let Some(turns) = self.turns.as_ref().filter(|_| self.rendezvous.is_abandoned()) {
             turns.notify_rest(|replica| self.post(replica));

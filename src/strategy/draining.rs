@@ -1,5 +1,5 @@
-//! Steps that were given up and whose callbacks have not all come back. As long as there is one, its
-//! strategy drains: it takes no other step.
+//! Abandoned steps whose callbacks have not all returned. While there is one, its strategy drains: it takes no
+//! other step.
 
 use std::mem;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 /// A step that may be abandoned.
 pub(super) trait Abandonable: Send + Sync {
-    /// Appends the replicas that have not come back.
+    /// Appends the replicas whose callbacks have not returned.
     fn late_replicas(&self, late: &mut Vec<usize>);
 }
 
@@ -53,7 +53,7 @@ impl Draining {
         drop(deferred);
     }
 
-    /// The open step, or one inside of it, is abandoned. To be called before its coordinator leaves.
+    /// The open step, or a nested one, is abandoned. Call it before the step's coordinator leaves.
     pub fn begin(&self, step: Arc<dyn Abandonable>) {
         self.state.lock().steps.push(step);
     }
@@ -65,7 +65,7 @@ impl Draining {
         if !state.steps.is_empty() {
             return;
         }
-        // Before anybody sees that a step can be opened again.
+        // This is stored before any thread can open a step again.
         self.in_flight.store(false, Ordering::SeqCst);
         let deferred = mem::take(&mut state.deferred);
         self.drained.notify_all();
@@ -84,7 +84,7 @@ impl Draining {
         if state.steps.is_empty() { Ok(()) } else { Err(late_replicas(&state)) }
     }
 
-    /// Waits until no abandoned step is left. Says so in the log, once, if that takes long.
+    /// Waits until no abandoned step is left. Logs a message once, if that takes long.
     pub fn wait(&self) {
         const PATIENCE: Duration = Duration::from_secs(10);
         let patience = Instant::now() + PATIENCE;
@@ -99,7 +99,7 @@ impl Draining {
             if !state.steps.is_empty() && Instant::now() >= patience {
                 warned = true;
                 let late = late_replicas(&state);
-                // The sink is the caller's code: not under the lock.
+                // The log sink is the caller's code, and must not run under the lock.
                 drop(state);
                 log::log(Level::Warning, || {
                     format!(
@@ -122,7 +122,7 @@ impl Draining {
     pub fn keep(&self, tensors: &mut dyn Iterator<Item = Tensor>) {
         if self.in_flight.load(Ordering::SeqCst) {
             let mut state = self.state.lock();
-            // Looked at again, since the last callback may have come back meanwhile.
+            // Checked again under the lock, since the last callback may have returned meanwhile.
             if self.in_flight.load(Ordering::SeqCst) {
                 state.deferred.extend(tensors);
             }

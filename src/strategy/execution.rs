@@ -1,4 +1,4 @@
-//! What a replica's thread does with a step, and what whoever is last does with an abandoned one.
+//! How a replica's thread executes a step, and how the last thread drains an abandoned one.
 
 #![expect(unsafe_code, reason = "a replica takes its turn at what the step has for it")]
 
@@ -9,14 +9,14 @@ use super::context::{Frame, with_frame};
 use super::panic::panicked;
 use super::protocol::rendezvous::Departure;
 use super::step::{Callback, ReplicaContext, ReplicaTask, StepRecord, Task};
-use super::threads::Job;
+use super::threads::ReplicaJob;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 use crate::observe::report::{Meter, Opened};
 use crate::observe::{self, Phase};
 use crate::values::Value;
 
-impl Job for StepRecord {
+impl ReplicaJob for StepRecord {
     /// Runs the callback of `replica` on this thread, to its end, and then those of replicas that have waited
     /// for its device and not begun.
     fn execute(&self, replica: usize) {
@@ -32,8 +32,8 @@ impl Job for StepRecord {
 }
 
 impl StepRecord {
-    /// Runs the callback of `replica` on this thread, which may be that of one `before` it. Returns who has
-    /// the device then and has not begun.
+    /// Runs the callback of `replica` on this thread, which may belong to the replica `before`. Returns the
+    /// replica that has the device next, if it has not begun.
     fn execute_on(&self, before: Option<usize>, replica: usize) -> Option<usize> {
         self.rendezvous.begin(replica);
         let slot = &self.slots[replica];
@@ -112,7 +112,7 @@ impl StepRecord {
         match (outcome, found) {
             (outcome, Ok(())) => outcome,
             (Ok(_), Err(mistake)) if !self.rendezvous.is_abandoned() => Err(mistake),
-            // The callback may have been told already.
+            // The callback may have returned this mistake as its own error.
             (Err(failure), Err(mistake)) if failure.to_string().contains(&mistake.to_string()) => {
                 Err(failure)
             }
@@ -130,13 +130,13 @@ impl StepRecord {
         }
     }
 
-    /// Lets go of what an abandoned step held, as the last one present; only then does its strategy
-    /// take other steps. `last` is the replica whose thread this is.
+    /// Releases what an abandoned step held, on the last thread present; only then does its strategy take other
+    /// steps. `last` is the replica whose thread this is.
     fn drain(&self, last: usize) {
         self.last.store(last, Ordering::Relaxed);
         let Some(strategy) = self.with_task(|task| task.strategy.clone()) else { return };
-        // What the caller gave to the run is released by functions of the caller's. They may
-        // call back, but must not wait for this step.
+        // The caller's functions release what the caller passed to the run. They may call the library, but must
+        // not wait for this step.
         let frame = Frame::Release { strategy: strategy.id() };
         let release = || with_frame(frame, || drop(self.clear()));
         if let Err(panic) = catch_unwind(AssertUnwindSafe(release)) {
@@ -168,7 +168,7 @@ fn on_device(callback: &Callback, context: &ReplicaContext) -> Result<Option<Val
     };
     let _entered = gpu.card().enter()?;
     let outcome = callback.call(context);
-    // Also of a callback that failed: its arguments may be released once it is back.
+    // This is done after a failed callback, too: its arguments may be released once it has returned.
     let done = gpu.synchronize();
     outcome.and_then(|result| done.map(|()| result))
 }

@@ -1,5 +1,5 @@
-//! What authors of optimizers and of training loops of their own need: updates of variables in
-//! cross-replica context, values made replica by replica.
+//! For authors of custom optimizers and training loops: updates of variables in cross-replica context, and values
+//! made for each replica.
 
 use super::central_storage::Strategy;
 use super::context::{Current, current, require_cross_replica};

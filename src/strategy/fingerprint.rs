@@ -5,7 +5,7 @@
 use std::hash::{DefaultHasher, Hasher};
 
 use super::central_storage::Strategy;
-use super::ranks::{Call, Kind, Ranks};
+use super::ranks::{Call, CollectiveKind, Ranks};
 use crate::error::{Error, Result, Status};
 
 impl Strategy {
@@ -31,7 +31,7 @@ impl Strategy {
         Ok(hasher.finish())
     }
 
-    /// Compares the weights of all ranks, after `step` steps, if this is asked for and due.
+    /// Compares the weights of all ranks after `step` steps, if the option is set and a comparison is due.
     pub(super) fn check_weights(&self, ranks: &Ranks, step: u64) -> Result<()> {
         let interval = self.fingerprint_interval();
         if interval == 0 || step == 0 || !step.is_multiple_of(interval) {
@@ -39,7 +39,8 @@ impl Strategy {
         }
         let own = self.fingerprint();
         let numbers = [*own.as_ref().unwrap_or(&0), 0];
-        let call = Call { numbers, ..Call::to(Kind::Fingerprint, &"the comparison of weights") };
+        let call =
+            Call { numbers, ..Call::to(CollectiveKind::Fingerprint, &"the comparison of weights") };
         let (collective, _) = ranks.start_collective(call, own)?;
         let all: Vec<u64> = collective.numbers().map(|[of_rank, _]| of_rank).collect();
         let Some(rank) = all.iter().position(|of_rank| *of_rank != all[0]) else { return Ok(()) };

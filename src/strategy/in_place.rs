@@ -1,5 +1,4 @@
-//! Variables over the program's own memory, such as an engine's weights, or parts of one flat block of
-//! them.
+//! Variables in the program's own memory, such as an engine's weights, or parts of one flat block.
 
 #![expect(unsafe_code, reason = "memory of the program's becomes a variable's")]
 
@@ -13,14 +12,13 @@ use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
 use crate::values::variable::Variable;
 
-/// Makes a variable of `strategy` of each of `tensors`, over their memory, whose elements are the initial
-/// values: row-major host memory that may be written, no two of which have anything in common. The
-/// variable keeps the tensor, and its value stays there: see [`Variable::stays`]. Variable creators are
-/// not asked.
+/// Makes a variable of `strategy` of each of `tensors`, over their memory, whose elements are the initial values:
+/// row-major host memory that may be written, without overlaps. The variable keeps the tensor, and its value stays
+/// there: see [`Variable::stays`]. Variable creators are not called.
 ///
 /// # Safety
-/// As long as a variable lives, nobody writes its memory by other ways than through it, nor reads it while
-/// the strategy may be writing it: in an assignment, an apply, or a run that does either.
+/// While a variable lives, its memory is written only through the variable, and is not read while the strategy may
+/// write it: in an assignment, an apply, or a run that does either.
 pub unsafe fn create_in_place(
     strategy: &Strategy,
     tensors: Vec<(NewVariable, Tensor)>,
@@ -28,14 +26,14 @@ pub unsafe fn create_in_place(
     require_cross_replica(strategy)?;
     let first = tensors.first().map(|(new, _)| new.name.clone());
     let values = values_of(strategy, &tensors).map_err(|error| match &first {
-        // The others, whose views may be right, make the first variable.
+        // The other ranks, whose views may be valid, make the first variable and must learn of the failure.
         Some(name) => strategy.fail_to_make(name.as_str(), error),
         None => error,
     })?;
     tensors.into_iter().zip(values).map(|((new, _), value)| make(strategy, new, value)).collect()
 }
 
-/// The variables' values: tensors over the memory of the program's, which they keep.
+/// The variables' values: tensors over the program's memory, which they keep.
 fn values_of(strategy: &Strategy, tensors: &[(NewVariable, Tensor)]) -> Result<Vec<Tensor>> {
     let device = strategy.parameter_device();
     if !device.is_host_memory() {
@@ -48,7 +46,7 @@ fn values_of(strategy: &Strategy, tensors: &[(NewVariable, Tensor)]) -> Result<V
     for (index, (_, tensor)) in tensors.iter().enumerate() {
         check(tensor).map_err(|error| error.within(format!("views[{index}]")))?;
         let (start, bytes) = (tensor.address().addr(), bytes_of(tensor)?);
-        // One without elements has none in common, wherever it lies, and comes between no two others.
+        // A tensor without elements overlaps nothing, wherever it lies.
         if bytes > 0 {
             ranges.push((start, start + bytes, index));
         }
@@ -66,8 +64,8 @@ fn values_of(strategy: &Strategy, tensors: &[(NewVariable, Tensor)]) -> Result<V
     let value = |(_, tensor): &(NewVariable, Tensor)| {
         let (dtype, layout, bytes) = (tensor.dtype(), *tensor.layout(), bytes_of(tensor)?);
         let data = tensor.address();
-        // SAFETY: the tensor, which the storage keeps, guarantees its elements, and the caller for
-        // who writes them.
+        // SAFETY: the storage keeps the tensor, which guarantees its elements; the caller guarantees that nobody
+        // else writes them.
         let storage =
             unsafe { Storage::foreign(data, bytes, device, false, Box::new(tensor.clone())) };
         Tensor::from_storage(Arc::new(storage), dtype, layout, 0)

@@ -8,7 +8,7 @@ pub const MAX_REPLICAS: usize = 1024;
 
 /// The replicas of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct ReplicaLayout {
     /// The compute devices, all different.
     pub compute_devices: Vec<DeviceId>,
     /// The device of each replica: one of those.
@@ -18,11 +18,11 @@ pub(super) struct Layout {
     pub replicas_in_sync: Option<usize>,
 }
 
-impl Layout {
+impl ReplicaLayout {
     /// One replica for each compute device.
-    pub fn of_devices(compute_devices: Vec<DeviceId>) -> Layout {
+    pub fn of_devices(compute_devices: Vec<DeviceId>) -> ReplicaLayout {
         let replica_devices = compute_devices.clone();
-        Layout { compute_devices, replica_devices, replicas_in_sync: None }
+        ReplicaLayout { compute_devices, replica_devices, replicas_in_sync: None }
     }
 
     /// This process's share of `count` replicas: rank r of W has those from r·count/W up to, and without,
@@ -32,7 +32,7 @@ impl Layout {
         compute_devices: Vec<DeviceId>,
         count: usize,
         (rank, ranks): (usize, usize),
-    ) -> Result<Layout> {
+    ) -> Result<ReplicaLayout> {
         if count > MAX_REPLICAS {
             let problem = format!("{count}; at most {MAX_REPLICAS} are supported");
             return Err(Error::invalid("replicas_in_sync", problem));
@@ -52,7 +52,7 @@ impl Layout {
             return Err(Error::invalid("replicas_in_sync", problem));
         }
         let replica_devices = compute_devices.iter().copied().cycle().take(own).collect();
-        Ok(Layout { compute_devices, replica_devices, replicas_in_sync: Some(count) })
+        Ok(ReplicaLayout { compute_devices, replica_devices, replicas_in_sync: Some(count) })
     }
 
     /// Which of the compute devices `replica` is on.
@@ -80,14 +80,15 @@ mod tests {
         for count in 1..40usize {
             for ranks in 1..6 {
                 for devices in 1..5u32 {
-                    let of_rank = |rank| Layout::of_replicas(cpus(devices), count, (rank, ranks));
-                    let all: Vec<Result<Layout>> = (0..ranks).map(of_rank).collect();
+                    let of_rank =
+                        |rank| ReplicaLayout::of_replicas(cpus(devices), count, (rank, ranks));
+                    let all: Vec<Result<ReplicaLayout>> = (0..ranks).map(of_rank).collect();
                     if count / ranks < devices as usize {
                         let error = all.into_iter().find_map(Result::err).unwrap();
                         assert_eq!(error.status(), Status::InvalidArgument);
                         continue;
                     }
-                    let all: Vec<Layout> = all.into_iter().collect::<Result<_>>().unwrap();
+                    let all: Vec<ReplicaLayout> = all.into_iter().collect::<Result<_>>().unwrap();
                     let shares: Vec<usize> =
                         all.iter().map(|layout| layout.replica_devices.len()).collect();
                     assert_eq!(shares.iter().sum::<usize>(), count);
@@ -107,7 +108,8 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_says_what_would() {
-        let text = |count| Layout::of_replicas(cpus(3), count, (1, 2)).unwrap_err().to_string();
+        let text =
+            |count| ReplicaLayout::of_replicas(cpus(3), count, (1, 2)).unwrap_err().to_string();
         assert!(text(4).contains("give 6 or more"), "{}", text(4));
         assert!(text(MAX_REPLICAS + 1).contains("at most 1024"), "{}", text(MAX_REPLICAS + 1));
     }

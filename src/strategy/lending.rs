@@ -1,5 +1,5 @@
-//! What the coordinator of a step and its replicas leave for each other without locks and without counting
-//! references: whose turn it is says the rendezvous.
+//! How the coordinator of a step and its replicas share data without locks and without reference counts. The
+//! rendezvous decides whose turn it is.
 
 #![expect(unsafe_code, reason = "a step lends what it has to the replicas' threads")]
 
@@ -8,7 +8,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr;
 
-/// What the coordinator and one replica use in turn: the replica from when the step is posted to it until
+/// A value that the coordinator and one replica use in turn: the replica from when the step is posted to it until
 /// it arrives in a merge call or finishes, else the coordinator.
 #[derive(Default)]
 pub(super) struct InTurn<T>(UnsafeCell<T>);
@@ -34,8 +34,8 @@ pub(super) enum Reference<T> {
 
 impl<T> Reference<T> {
     /// # Safety
-    /// What `kept` refers to is referred to by somebody else as long as this lives. `T` is a reference that
-    /// counts, and has no state of its own.
+    /// Somebody else keeps a reference to the object of `kept` while this lives. `T` is a counted reference, and
+    /// has no other state.
     pub unsafe fn lent(kept: &T) -> Reference<T> {
         // SAFETY: the copy is never dropped, and nobody sees it but behind a shared reference.
         Reference::Lent(ManuallyDrop::new(unsafe { ptr::read(kept) }))

@@ -10,7 +10,7 @@ use crate::error::Error;
 pub struct Limits {
     /// When it ends at the latest.
     pub deadline: Option<Instant>,
-    /// What else may end it.
+    /// A token that may end it, too.
     pub cancellation: Option<Cancellation>,
 }
 

@@ -1,6 +1,5 @@
-//! Merge calls: all replicas stop, one function runs for all of them in cross-replica context,
-//! each goes on with its part of the result. Everything on a replica context that synchronises
-//! is one.
+//! Merge calls: all replicas stop, one function runs for all of them in cross-replica context, and each continues
+//! with its part of the result. Every synchronising operation of a replica context is a merge call.
 
 #![expect(unsafe_code, reason = "a replica and the coordinator take turns at a merge call")]
 
@@ -12,7 +11,7 @@ use super::context::{Current, Frame, current, mixing, with_current_replica, with
 pub use super::operation::Operation;
 use super::panic::panicked;
 use super::protocol::mailbox::Wake;
-use super::protocol::rendezvous::Phase;
+use super::protocol::rendezvous::ReplicaPhase;
 use super::slot::Direct;
 pub use super::slot::{Merge, MergeCall};
 use super::step::{ReplicaContext, StepRecord};
@@ -66,7 +65,7 @@ impl ReplicaContext {
         }
         step.rendezvous.arrive(replica);
         if replica == 0 {
-            // Until it goes on it makes no variable that another replica may wait for.
+            // While it waits, it makes no variable that another replica may wait for.
             step.creations.check_again();
         }
         if self.inline {
@@ -80,7 +79,7 @@ impl ReplicaContext {
             while let Wake::Job(nested) = mailbox.wait(step.spin, &mut own, released) {
                 nested.execute(replica);
             }
-            // Of a step that was given up, too, one callback at a time runs on a device.
+            // Also in an abandoned step, only one callback at a time runs on a device.
             mailbox.wait_until(step.spin, || step.wants_device(replica));
         }
         drop(waiting);
@@ -100,7 +99,7 @@ impl ReplicaContext {
 
     /// Checks that this context is the one that its thread is in.
     pub fn check_current(&self) -> Result<()> {
-        // Counts no references, which all replicas share.
+        // This changes no reference count, which all replicas would share.
         if with_current_replica(|own| own.is_some_and(|own| own.is_same(self))) {
             return Ok(());
         }
@@ -125,10 +124,10 @@ impl ReplicaContext {
 }
 
 impl StepRecord {
-    /// Answers the replicas that wait, as the coordinator, while nobody computes: serves their
-    /// merge call if all ask for the same one, else all get to know why not.
+    /// Answers the replicas that wait, as the coordinator, while nobody computes: serves their merge call if all
+    /// ask for the same one; if not, all get an error that says why.
     pub(super) fn serve(&self) {
-        let waiting = |replica: &usize| self.rendezvous.phase(*replica) == Phase::Waiting;
+        let waiting = |replica: &usize| self.rendezvous.phase(*replica) == ReplicaPhase::Waiting;
         // SAFETY: the coordinator's turn, from when a replica has arrived until it is resumed.
         let call = |replica: usize| unsafe { self.slots[replica].call.get() }.as_mut();
         let mut calls: Vec<&mut MergeCall> =
@@ -159,7 +158,7 @@ impl StepRecord {
         }
     }
 
-    /// Who is where, if the replicas do not all wait for the same operation.
+    /// At which operation each replica is, if they do not all wait for the same one.
     fn disagreement(&self, calls: &[&mut MergeCall]) -> Option<String> {
         let (first, others) = calls.split_first()?;
         let agrees = |call: &&mut MergeCall| {
@@ -198,7 +197,7 @@ impl StepRecord {
     }
 }
 
-/// Runs the merge of the first replica, and gives each its component of the result.
+/// Runs the first replica's merge function, and stores each replica's component of the result.
 fn serve(strategy: &Strategy, calls: &mut [&mut MergeCall]) -> Result<()> {
     let Some(merge) = calls.first_mut().and_then(|call| call.merge.take()) else {
         return Err(Error::Internal("a merge call without a function".into()));
@@ -212,7 +211,7 @@ fn serve(strategy: &Strategy, calls: &mut [&mut MergeCall]) -> Result<()> {
 }
 
 impl MergeCall {
-    /// What came of it, if it was answered.
+    /// The result, if there was a reply.
     fn take_result(&mut self) -> Option<Result<Option<Value>>> {
         let reply = self.reply.take()?;
         let written = self.direct.as_mut().and_then(|direct| direct.output.take());

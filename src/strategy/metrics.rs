@@ -22,7 +22,7 @@ impl Metric {
     }
 }
 
-/// What a replica has added to one metric in a step.
+/// A replica's additions to one metric in a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Added {
     /// The number of the metrics that it is one of; 0 for those that a step has of its own.
@@ -33,7 +33,7 @@ pub struct Added {
     pub what: What,
 }
 
-/// What was added to a metric, as it is merged with what others have added.
+/// An addition to a metric, in the form in which additions are merged.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// To one whose mean counts.
@@ -96,7 +96,7 @@ impl MetricTable {
     }
 }
 
-/// What the steps of an epoch have measured together, those that were committed.
+/// The metrics of an epoch, over its committed steps.
 #[derive(Debug, Default)]
 pub(crate) struct EpochMetrics(Mutex<MetricTable>);
 

@@ -5,8 +5,8 @@
 //!
 //! - [`protocol`]: how the threads of a step meet, which knows nothing of callbacks and is
 //!   model-checked; the life of a step is written down there;
-//! - [`limits`], [`cancellation`], `step_lock`, `draining`: what bounds a step, who takes the next
-//!   one, and what is left of steps that were given up;
+//! - [`limits`], [`cancellation`], `step_lock`, `draining`: what bounds a step, who takes the next one, and what
+//!   remains of abandoned steps;
 //! - [`commit`], `transaction`, [`metrics`], `scratch`, [`operation`]: what a step writes and asks
 //!   for;
 //! - [`replica_threads`]: what a program does on the threads of replicas;

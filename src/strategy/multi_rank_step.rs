@@ -1,4 +1,4 @@
-//! Steps that several ranks take together: how they begin, and how all of them come to one outcome.
+//! Multi-rank steps: how several ranks begin a step together, and how they agree on one outcome.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use super::limits::Limits;
 use super::metrics::Metric;
 use super::ranks::steps::{RemoteExamples, read_metrics, write_metrics};
 use super::ranks::wire::{Reader, Writer};
-use super::ranks::{AddQuantity, Call, Gathered, Kind, PASSED_OVER, Ranks};
+use super::ranks::{AddQuantity, Call, CollectiveKind, Gathered, PASSED_OVER, Ranks};
 use super::step::StepRecord;
 use super::step_lock::StepGuard;
 use crate::error::{Error, Result};
@@ -15,8 +15,8 @@ use crate::observe::log::{self, Level};
 use crate::tensor::origin::Origin;
 use crate::values::Value;
 
-/// What is compared of the element that a run gets: nothing unless all ranks have read the same, each to take its
-/// part.
+/// Adds the quantities of a run's element that are compared: there are none unless all ranks have read the same
+/// element, each to take its part.
 fn read(arguments: Option<&Value>, add: &mut AddQuantity<'_>) {
     let (Some(arguments), mut last) = (arguments, None::<Origin>) else { return };
     arguments.for_each_origin(&mut |origin| {
@@ -32,7 +32,7 @@ fn read(arguments: Option<&Value>, add: &mut AddQuantity<'_>) {
 }
 
 impl Strategy {
-    /// Waits for the turn of a run, and for the other ranks, which learn of each other's examples.
+    /// Waits for the step lock, and for the other ranks, and exchanges the numbers of examples.
     pub(super) fn begin_run(
         &self,
         arguments: Option<&Value>,
@@ -57,7 +57,7 @@ impl Strategy {
                 let mut lock = lock.take().ok_or_else(|| {
                     Error::Internal("the ranks have begun a run that this one has not".into())
                 })?;
-                // Where one of them could not even begin a run, it has counted one less.
+                // A rank that could not begin a run has counted one step less.
                 if remote.steps > steps {
                     lock.set_steps(remote.steps);
                     ranks.is_step(remote.steps + 1);
@@ -80,13 +80,13 @@ impl Strategy {
         error
     }
 
-    /// Lets the other ranks, which begin a run, know that this one has nothing to begin one with, and gives
-    /// the error back. `passes_over` says whether it passes over the element, so that the others have to.
+    /// Reports to the other ranks, which begin a run, that this rank cannot begin one, and returns the error.
+    /// `passes_over` says whether it passes over the element, so that the others must do so, too.
     pub(crate) fn fail_to_begin(&self, error: Error, passes_over: bool) -> Error {
         let Some(ranks) = self.ranks() else {
             return error;
         };
-        // Nobody runs meanwhile on this rank. If that cannot be had, the others wait all the same.
+        // The lock keeps other runs of this rank out. Even if it fails, the other ranks wait for this call.
         let lock = self.enter(&Limits::default()).ok();
         let steps = lock.as_ref().map_or(0, StepGuard::steps);
         ranks.begin(steps + 1);
@@ -97,8 +97,8 @@ impl Strategy {
         opened.err().unwrap_or_else(never)
     }
 
-    /// Lets the other ranks know, unless they do, that the variable `name`, which they make and wait for, was not made
-    /// here.
+    /// Reports to the other ranks, unless they know it, that the variable `name`, which they wait for, was not
+    /// made here.
     pub(super) fn fail_to_make(&self, name: &str, error: Error) -> Error {
         match self.ranks() {
             Some(ranks) if !matches!(error.unnamed(), Error::Rank { .. }) => {
@@ -131,15 +131,14 @@ impl Strategy {
         (0..self.num_replicas()).filter_map(of_replica).sum()
     }
 
-    /// Begins what all ranks do together outside of runs, or (0) outside of steps.
+    /// Begins a series of collectives outside runs; `step` is 0 outside steps.
     pub(crate) fn begin_series(&self, step: u64) {
         if let Some(ranks) = self.ranks() {
             ranks.begin(step);
         }
     }
 
-    /// What all ranks come to, of which `here` is what this one has come to: success only if all
-    /// succeed.
+    /// The common result of all ranks: success only if `here` is no error on every rank.
     pub(crate) fn agree(&self, here: Result<()>) -> Result<()> {
         match self.ranks() {
             None => here,
@@ -147,7 +146,7 @@ impl Strategy {
         }
     }
 
-    /// Lets the other ranks know that the step has failed here, and returns the error.
+    /// Reports to the other ranks that the step has failed here, and returns the error.
     pub(super) fn fail_on_all_ranks(&self, error: Error) -> Error {
         if self.ranks().is_none() {
             return error;
@@ -156,9 +155,9 @@ impl Strategy {
         self.agree(Err(error)).err().unwrap_or_else(never)
     }
 
-    /// Whether `here` is so on any rank; without other ranks, on this one. `what` is what they are at,
-    /// and `agreed` what must be the same on all, with its name. An error of one rank is an error of all; nothing is
-    /// exchanged if another rank's is what `here` is.
+    /// Whether `here` is true on any rank. `what` names the operation, and `agreed` is a quantity, with its name,
+    /// that must be equal on all ranks. An error of one rank is an error of all ranks; if `here` is another rank's
+    /// error, nothing is exchanged.
     pub(crate) fn any_rank(
         &self,
         what: &dyn fmt::Display,
@@ -171,7 +170,7 @@ impl Strategy {
         }
         let numbers = [u64::from(matches!(here, Ok(true))), 0];
         let quantities = |add: &mut AddQuantity<'_>| add(&name, agreed.into());
-        let call = Call { numbers, ..Call::to(Kind::Value, what).agreeing(&quantities) };
+        let call = Call { numbers, ..Call::to(CollectiveKind::Value, what).agreeing(&quantities) };
         let (collective, _) = ranks.start_collective(call, here)?;
         Ok(collective.numbers().any(|[is_so, _]| is_so != 0))
     }
@@ -191,7 +190,7 @@ impl Strategy {
         ranks.vote(here, &own).map(Some)
     }
 
-    /// What this rank has measured in the step: each replica in each nested run, then each replica.
+    /// Encodes this rank's metrics of the step: of each replica in each nested run, then of each replica.
     fn encode(&self, ranks: &Ranks, step: u64, record: Option<&StepRecord>) -> Result<Vec<u8>> {
         let mut to = Writer::default();
         let transaction = self.inner().steps.transaction.lock();
@@ -211,8 +210,8 @@ impl Strategy {
         Ok(to.done())
     }
 
-    /// Takes the metrics of the step from what the ranks have sent each other, in the order in which
-    /// one process with all the replicas would.
+    /// Adds up the metrics of the step from the messages of all ranks, in the order of one process with all the
+    /// replicas.
     pub(super) fn take_metrics(&self, gathered: &Gathered) -> bool {
         let read = |(rank, bytes): (usize, &[u8])| {
             if bytes.is_empty() {
@@ -237,8 +236,8 @@ impl Strategy {
         if has_measured {
             metrics.clear();
         }
-        // Each rank tells of as many runs, the nested ones before the one around them. Who tells of none
-        // has measured nothing in any.
+        // Each rank sends the metrics of the same number of runs, nested runs before the outer one. A rank that
+        // sends none has measured nothing.
         let replicas = |rank: usize| self.ranks().map_or(1, |ranks| ranks.replicas()[rank]);
         let runs = |(rank, of_rank): (usize, &Vec<_>)| of_rank.len() / replicas(rank).max(1);
         let runs = all.iter().enumerate().map(runs).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What replicas do together: the operations that synchronise.
+//! Synchronising operations of replicas.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use crate::collectives::ReduceOp;
 use crate::text::Text;
 use crate::values::variable::Variable;
 
-/// What is compared between the replicas: they must all ask for the same.
+/// A synchronising operation. All replicas must ask for an equal one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A merge call of the caller's; the number distinguishes functions.
+    /// A merge call of the program; the address distinguishes functions.
     MergeCall {
         /// The address of the function.
         function: usize,
@@ -163,7 +163,7 @@ mod tests {
                 apply((4, 3), "", 1),
                 Some("the gradients and the optimizers are different ones"),
             ),
-            // What differs is in the words.
+            // The texts differ.
             (apply((1, 2), "", 1), apply((1, 2), "flush", 1), None),
             (assign(1, "w", "assign"), assign(2, "b", "assign"), None),
             (assign(1, "w", "assign"), assign(1, "w", "assign_sub"), None),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::layout::Layout;
 pub use super::layout::MAX_REPLICAS;
+use super::layout::ReplicaLayout;
 use super::replica_threads::Hooks;
 use crate::cluster::communicator::Communicator;
 use crate::device::registry;
@@ -37,10 +37,10 @@ pub struct Options {
     /// The stack of each replica's thread; `None`: as large as the process's, see
     /// [`thread::process_stack_bytes`].
     pub stack_bytes: Option<usize>,
-    /// What the program does when threads begin and cease to serve as replicas.
+    /// The program's functions for when threads begin to serve as replicas, and when they end.
     pub thread_hooks: Option<Hooks>,
-    /// What joins this process to others whose replicas run in sync with its own. All of them make
-    /// their strategies together.
+    /// The communicator that connects this process to others whose replicas run in sync with its own. All of them
+    /// make their strategies together.
     pub communicator: Option<Arc<dyn Communicator>>,
     /// Whether mistakes of callbacks are looked for that go unnoticed without it, and what is merely
     /// suspicious is an error. The environment can say so for all strategies; see
@@ -69,10 +69,10 @@ impl Default for Options {
 
 impl Options {
     /// The compute devices, and the replicas on them.
-    pub(super) fn resolved_layout(&self) -> Result<Layout> {
+    pub(super) fn resolved_layout(&self) -> Result<ReplicaLayout> {
         let devices = self.resolved_compute_devices()?;
         if self.replicas_in_sync == 0 {
-            return Ok(Layout::of_devices(devices));
+            return Ok(ReplicaLayout::of_devices(devices));
         }
         let engine = self.communicator.as_ref();
         let (rank, ranks) = engine.map_or((0, 1), |engine| (engine.rank(), engine.size()));
@@ -80,7 +80,7 @@ impl Options {
             let problem = format!("says that it is rank {rank} of {ranks}; ranks count from 0");
             return Err(Error::invalid("communicator", problem));
         }
-        Layout::of_replicas(devices, self.replicas_in_sync, (rank, ranks))
+        ReplicaLayout::of_replicas(devices, self.replicas_in_sync, (rank, ranks))
     }
 
     /// The compute devices.

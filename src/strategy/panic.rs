@@ -1,4 +1,4 @@
-//! Panics of the caller's functions.
+//! Panics of functions that the caller passed.
 
 use std::any::Any;
 

@@ -1,13 +1,13 @@
-//! Where results go: reducing and copying onto destinations.
+//! Destinations: reductions and copies onto devices.
 
 #![expect(unsafe_code, reason = "results that nobody else has yet are written")]
 
 use super::central_storage::Strategy;
-use super::collective::{Destination, Reduction, copies, copy, on_device};
+use super::collective::{Destination, ReductionOptions, copies, copy, on_device};
 use super::context::require_cross_replica;
-use super::ranks::Kind;
+use super::ranks::CollectiveKind;
 use super::variables;
-use crate::collectives::{Batch, ReduceOp};
+use crate::collectives::{ReduceOp, ReductionBatch};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::values::{PerReplica, Value};
@@ -18,7 +18,7 @@ impl Strategy {
     pub fn reduce_to(&self, op: ReduceOp, value: &Value, to: &Destination) -> Result<Value> {
         require_cross_replica(self)?;
         let targets = Targets::of(to)?;
-        targets.place(&self.reduce_here(op, value, &Reduction::onto(targets.first()))?)
+        targets.place(&self.reduce_here(op, value, &ReductionOptions::onto(targets.first()))?)
     }
 
     /// As [`Strategy::reduce_to`] for each pair of a value and its destination; the results as a
@@ -28,19 +28,19 @@ impl Strategy {
         if pairs.is_empty() {
             return Err(Error::invalid("values", "none; give one pair or more"));
         }
-        let mut batch = Batch::default();
+        let mut batch = ReductionBatch::default();
         let reduced: Vec<(Value, Targets)> = pairs
             .iter()
             .map(|(value, to)| {
                 let what = format_args!("batch reduce {}", op.name());
-                let value = self.of_all_ranks(Kind::Reduce, &what, value)?;
+                let value = self.of_all_ranks(CollectiveKind::Reduce, &what, value)?;
                 let read = value.map_leaves(&mut |leaf| match leaf {
                     Value::Variable(variable) => variables::read(variable).map(Value::Tensor),
                     other => Ok(other.clone()),
                 });
                 let components = read?.of_replicas()?;
                 let targets = Targets::of(to)?;
-                let how = Reduction::onto(targets.first());
+                let how = ReductionOptions::onto(targets.first());
                 Ok((self.reduce_in(&mut batch, op, &components, &how)?, targets))
             })
             .collect::<Result<_>>()?;
@@ -100,17 +100,17 @@ impl Targets {
         }
     }
 
-    /// Where a result is made, before it is copied to the others.
+    /// The device on which a result is made, before it is copied to the others.
     fn first(&self) -> DeviceId {
         self.devices[0]
     }
 
-    /// A result that was made for the first device but may have leaves elsewhere, in its place.
+    /// A result that was made for the first device, with all leaves copied to it.
     fn place(&self, value: &Value) -> Result<Value> {
         self.spread(value.map_leaves(&mut |leaf| on_device(leaf, self.first()))?)
     }
 
-    /// What lies on the first device, for all of them.
+    /// Copies a value on the first device to all devices.
     fn spread(&self, value: Value) -> Result<Value> {
         if self.per_replica { copies(&value, &self.devices) } else { Ok(value) }
     }

@@ -1,5 +1,5 @@
-//! A strategy between two steps: nobody runs, assigns or applies, so all central state can be looked at
-//! together, or replaced together.
+//! A strategy between two steps: nobody runs, assigns or applies, so that all central state can be read or
+//! replaced as a whole.
 
 #![expect(unsafe_code, reason = "who has the step lock may replace what variables hold")]
 
@@ -28,8 +28,8 @@ impl Strategy {
         Ok(Quiet { strategy: self, lock: self.enter(&Limits::default())? })
     }
 
-    /// As [`Strategy::quiet`], but a step in progress, on whatever thread, is FAILED_PRECONDITION, which
-    /// names it.
+    /// As [`Strategy::quiet`], but fails with FAILED_PRECONDITION, which names the step, if a step is in progress
+    /// on any thread.
     pub fn quiet_now(&self) -> Result<Quiet<'_>> {
         self.check_outside()?;
         Ok(Quiet { strategy: self, lock: self.enter_now()? })

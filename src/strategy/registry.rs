@@ -1,16 +1,16 @@
-//! A list of what there is, by number.
+//! A registry of weak references, by id.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// Knows its members as long as they live.
-pub(super) struct Registry<T>(Mutex<BTreeMap<u64, Weak<T>>>);
+/// Finds its members while they live.
+pub(super) struct WeakRegistry<T>(Mutex<BTreeMap<u64, Weak<T>>>);
 
-impl<T> Registry<T> {
-    pub const fn new() -> Registry<T> {
-        Registry(Mutex::new(BTreeMap::new()))
+impl<T> WeakRegistry<T> {
+    pub const fn new() -> WeakRegistry<T> {
+        WeakRegistry(Mutex::new(BTreeMap::new()))
     }
 
     pub fn add(&self, id: u64, member: &Arc<T>) {

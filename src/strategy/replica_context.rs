@@ -1,4 +1,4 @@
-//! What a callback learns of its replica, and what it leaves for the step.
+//! Replica context: what a callback can read about its replica, and what it adds to the step.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ impl ReplicaContext {
         })
     }
 
-    /// Checks that the step still wants this replica to go on.
+    /// Checks that this replica should go on: the step is neither cancelled nor failed.
     pub fn check_live(&self) -> Result<()> {
         match &self.step {
             Some(step) if step.rendezvous.is_abandoned() => {
@@ -124,8 +124,8 @@ impl ReplicaContext {
         }
     }
 
-    /// What the layer above hangs on this replica's context, made on first use. It lives until
-    /// the strategy has no more use for the context.
+    /// Data that the layer above attaches to this replica's context. It is made on first use, and lives until the
+    /// strategy does not need the context any more.
     pub fn attachment<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Result<&T> {
         self.record()?.attachments[self.replica]
             .get_or_init(|| Box::new(make()))

@@ -1,17 +1,17 @@
-//! What a program does when a thread begins to serve as a replica, and when it ceases to.
+//! Hooks: the program's functions for when a thread begins to serve as a replica, and when it ends.
 //!
-//! Libraries that compute have pools of threads whose size is a property of the process or of the thread
-//! that calls them. A program sets it where replicas run, once for each thread, before the first callback
-//! there. Replica 0 usually runs on a thread of the program's, so "a replica's thread" is whatever thread
-//! serves as one: the program is called when it does so for the first time. For threads of the library's own it is also
-//! called when they end; one of the program's goes on, and nobody can say for how long.
+//! Libraries that compute have pools of threads whose size is a property of the process or of the thread that
+//! calls them. A program sets it where replicas run, once for each thread, before the first callback there.
+//! Replica 0 usually runs on one of the program's threads, so "a replica's thread" is any thread that serves as a
+//! replica: the program's function is called when the thread does so for the first time. For the library's threads
+//! it is also called when they end; for the program's threads that time is not known.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::device::{DeviceId, registry};
-use crate::executor::affinity::{CpuSet, Part};
+use crate::executor::affinity::{CpuSet, ProcessorPart};
 
 /// A thread that serves as a replica.
 pub struct ReplicaThread {
@@ -27,11 +27,11 @@ pub struct ReplicaThread {
     /// How many threads should compute for this replica, so that all replicas that compute at a time have
     /// no more than there are processors; at least 1.
     pub computing_threads: usize,
-    /// Whether it is a thread of the program's, that of a run without limits.
+    /// Whether it is one of the program's threads, which called a run without limits.
     pub is_callers: bool,
 }
 
-/// What a program does there.
+/// The program's functions for replica threads.
 pub trait ThreadHooks: Send + Sync {
     /// The calling thread is about to serve as a replica for the first time. Called in the replica's
     /// context, just before the callback.
@@ -83,7 +83,7 @@ fn is_new(strategy: u64, is_there: impl Fn(u64) -> bool) -> bool {
     SERVED.try_with(note).unwrap_or(false)
 }
 
-/// Which thread serves as which replica.
+/// The configuration of a replica's thread.
 #[derive(Clone, Copy)]
 pub(super) struct ThreadConfig {
     /// The number of the strategy.
@@ -96,11 +96,11 @@ pub(super) struct ThreadConfig {
     /// Whether threads are bound to the processors of their devices.
     pub bound: bool,
     /// Which part of the machine's processors is this rank's.
-    pub part: Part,
+    pub part: ProcessorPart,
 }
 
-/// Calls the program's function if the calling thread serves at this place's strategy for the first time.
-/// `is_there` says whether there is a strategy of that number.
+/// Calls the program's function if the calling thread serves this strategy for the first time. `is_there` says
+/// whether there is a strategy of that number.
 pub(super) fn begin_serving(
     config: ThreadConfig,
     hooks: Option<&Hooks>,
@@ -114,7 +114,7 @@ pub(super) fn begin_serving(
     }
 }
 
-/// Calls the program if the calling thread, of the library's own, has served at this place.
+/// Calls the program's function if the calling thread, one of the library's, has served as this replica.
 pub(super) fn end_serving(config: ThreadConfig, hooks: Option<Hooks>) {
     let has_served = SERVED.with(|served| served.borrow().contains(&config.strategy));
     if let Some(Hooks(hooks)) = hooks.filter(|_| has_served) {

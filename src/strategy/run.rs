@@ -12,12 +12,12 @@ use super::context::{
     Frame, creators, releases_step_of, require_cross_replica, step_place, with_frame,
 };
 pub use super::limits::Limits;
-use super::protocol::rendezvous::{Phase, WaitOutcome};
+use super::protocol::rendezvous::{ReplicaPhase, WaitOutcome};
 use super::step::{
-    Callback, FunctionFor, ReplicaFunction, RunUserData, StepPlace, StepRecord, Task, Watcher,
+    Callback, FunctionFor, ReplicaFunction, RunUserData, StepPosition, StepRecord, Task, Watcher,
 };
 use super::step_lock::StepGuard;
-use super::threads::{Job, spin_beside};
+use super::threads::{ReplicaJob, spin_beside};
 use crate::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
 use crate::observe::log::{self, Level};
 use crate::observe::{self, Phase as Time};
@@ -59,8 +59,8 @@ impl Strategy {
         self.run_step(callback, arguments, Limits::default(), None, None)
     }
 
-    /// As [`Strategy::run`], for a step that whoever calls this makes fail: its number is that of the
-    /// step that comes next. `watcher` is told of the variables that callbacks look at.
+    /// As [`Strategy::run`], for a trial, a step that the caller makes fail: it has the number of the next step.
+    /// `watcher` is called for the variables that callbacks read.
     pub(crate) fn try_out(
         &self,
         function: &FunctionFor<'_>,
@@ -86,8 +86,8 @@ impl Strategy {
         self.run_step(Callback::Owned(function), arguments, limits, user_data, None)
     }
 
-    /// Whether this thread is in a merge call or an update of a step of this strategy that has
-    /// limits: runs that it starts may be given up with that step.
+    /// Whether this thread is in a merge call or an update of a step of this strategy that has limits: runs that
+    /// it starts may be abandoned with that step.
     pub fn is_in_bounded_step(&self) -> bool {
         step_place(self).is_some_and(|step| step.limits.is_bounded())
     }
@@ -131,7 +131,7 @@ impl Strategy {
         let place = lock.next_step(is_trial);
         let (number, shown) = (place.id, place.shown);
         let measured = self.inner().steps.recorder.begin(self.id());
-        let step = StepPlace { number: place, watcher, depth: 0, limits };
+        let step = StepPosition { number: place, watcher, depth: 0, limits };
         let mut task = Task { remote, ..Task::new(self, callback, arguments, step) };
         task.measured = measured.as_ref().and_then(|running| running.opened());
         self.open_transaction(number);
@@ -154,7 +154,7 @@ impl Strategy {
                     running.finish(place, result.is_ok());
                 }
                 self.inner().steps.draining.close_step();
-                // What is left over is the caller's, and its release may call back.
+                // The user data is dropped after the lock, since its release may call the library.
                 drop(lock);
                 drop(deferred_drops);
                 self.log_outcome(shown, result.as_ref().err());
@@ -189,17 +189,17 @@ impl Strategy {
         &self,
         callback: Callback,
         arguments: Option<Value>,
-        outer: StepPlace,
+        outer: StepPosition,
         user_data: Option<RunUserData>,
     ) -> Result<Option<Value>> {
-        // A nested run that was given up has left replicas behind that may not even have taken up
-        // its step: the merge function must not start another one.
+        // An abandoned nested run leaves replicas behind that may not even have begun its step: the merge function
+        // must not start another run.
         if let Some(why) = outer.limits.exceeded() {
             return Err(why.within("before its callbacks were called"));
         }
         let remote = self.begin_nested(arguments.as_ref())?;
         self.note_nested_run();
-        let step = StepPlace { depth: outer.depth + 1, ..outer };
+        let step = StepPosition { depth: outer.depth + 1, ..outer };
         let record = self.record(step.depth);
         let task = Task { remote, ..Task::new(self, callback, arguments, step) };
         match self.carry_out(&record, task, user_data) {
@@ -242,7 +242,7 @@ impl Strategy {
         ending
     }
 
-    /// Serves merge calls until all callbacks have returned, or gives the step up and says why.
+    /// Serves merge calls until all callbacks have returned, or abandons the step and returns the reason.
     fn coordinate(&self, record: &Arc<StepRecord>, inline: bool, limits: &Limits) -> Ending {
         loop {
             let threads = &self.inner().threads;
@@ -280,8 +280,8 @@ impl Strategy {
         if record.slots.iter().any(|slot| slot.has_failed()) || verdict.disagreement.is_some() {
             return Err(self.failures(record, verdict.disagreement));
         }
-        // Whether the callbacks or this thread saw it first is chance, and must not decide. A callback
-        // that was told to stop may have left its work half done.
+        // Whether the callbacks or this thread saw it first is chance, and must not decide. A callback that was
+        // asked to stop may have left its work half done.
         if let Some(why) = exceeded {
             let stopped_early = record.slots.iter().any(|slot| slot.is_stop_requested());
             return Err(if stopped_early { self.stopped_early(record, &why) } else { why });
@@ -345,8 +345,7 @@ impl Strategy {
         })
     }
 
-    /// The error of a step that was given up: which replicas are late, and since when. The strategy
-    /// drains from now on.
+    /// The error of an abandoned step: which replicas are late, and since when. The strategy drains from now on.
     fn abandoned(&self, record: &Arc<StepRecord>, why: Error) -> Error {
         // The next run at this depth gets a record of its own.
         self.forget_record(record);
@@ -357,10 +356,10 @@ impl Strategy {
             .unwrap_or_default();
         let status = why.status();
         let failures = (0..record.replicas())
-            .filter(|&replica| record.rendezvous.phase(replica) != Phase::Finished)
+            .filter(|&replica| record.rendezvous.phase(replica) != ReplicaPhase::Finished)
             .map(|replica| {
                 let doing = match record.rendezvous.phase(replica) {
-                    Phase::Waiting => "waited in a merge call",
+                    ReplicaPhase::Waiting => "waited in a merge call",
                     _ if record.waits_for_device(replica) => "waited for its device",
                     _ => "was still in its callback",
                 };
@@ -397,7 +396,7 @@ impl Strategy {
         Ok(lock)
     }
 
-    /// As [`Strategy::enter`], without waiting: FAILED_PRECONDITION if somebody has the step lock.
+    /// As [`Strategy::enter`], without waiting: FAILED_PRECONDITION if another thread has the step lock.
     pub(super) fn enter_now(&self) -> Result<StepGuard<'_>> {
         let lock = self.inner().steps.lock.enter_now()?;
         self.inner().steps.draining.check().map_err(|late| self.draining(&late))?;
@@ -414,7 +413,7 @@ impl Strategy {
             .map(|&replica| format!("replica {replica} ({})", self.replica_devices()[replica]))
             .collect();
         let late = match names.as_slice() {
-            // The coordinator itself lets go of what the run held.
+            // The coordinator itself is releasing what the run held.
             [] => "an earlier run, which ended by deadline or cancellation, is being cleared away"
                 .to_owned(),
             _ => format!(
@@ -427,7 +426,7 @@ impl Strategy {
         Error::precondition(format!("strategy: draining: {late}; synchronise the strategy first"))
     }
 
-    /// The replicas whose callbacks have not come back from runs that were given up.
+    /// The replicas whose callbacks have not returned from abandoned runs.
     pub fn late_replicas(&self) -> Vec<usize> {
         self.inner().steps.draining.late_replicas()
     }
@@ -449,7 +448,7 @@ impl Strategy {
         loop {
             self.inner().steps.draining.wait();
             let lock = self.inner().steps.lock.enter(&Limits::default())?;
-            // Another thread's run may have been given up in between.
+            // Another thread's run may have been abandoned in between.
             if self.inner().steps.draining.check().is_ok() {
                 drop(lock);
                 let gpus = self.inner().devices.gpus.iter().copied().chain([self.parameter_gpu()?]);
@@ -486,7 +485,8 @@ impl Strategy {
             }
         }
         let undo = RollBack(self, number);
-        let step = StepPlace { number: place, watcher: None, depth: 0, limits: Limits::default() };
+        let step =
+            StepPosition { number: place, watcher: None, depth: 0, limits: Limits::default() };
         let result = with_frame(frame(step), body).map_err(|error| {
             lock.take_back();
             self.fail_on_all_ranks(error)

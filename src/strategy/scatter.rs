@@ -1,4 +1,4 @@
-//! Scatter updates of variables, in whatever context a thread is.
+//! Scatter updates of variables, in each context.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub fn scatter(variable: &Variable, op: ScatterOp, value: &Value) -> Result<()> 
     }
 }
 
-/// Scatters into what is to be the value of `variable`.
+/// Scatters into the staged or committed value of `variable`.
 fn scatter_rows(
     variable: &Variable,
     op: ScatterOp,

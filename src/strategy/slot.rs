@@ -1,4 +1,4 @@
-//! What coordinator and replica of a step leave for each other.
+//! Replica slots: where the coordinator and a replica of a step exchange data.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,58 +18,58 @@ use crate::tensor::Tensor;
 use crate::values::Value;
 use crate::values::variable::Variable;
 
-/// What runs once for all replicas. It gets the replicas' calls in replica order; of what it returns each
-/// replica gets its component.
+/// The function of a merge call, which runs once for all replicas. It gets the replicas' calls in replica order;
+/// each replica gets its component of the result.
 pub type Merge = Box<dyn FnOnce(&Strategy, &mut [&mut MergeCall]) -> Result<Option<Value>> + Send>;
 
-/// A merge call of one replica: what it asks for when it arrives, and the coordinator's answer. The replica's
-/// thread, which has made what is in it, drops that, too.
+/// A merge call of one replica: its request, and the coordinator's reply. The replica's thread has made the
+/// contents, and drops them, too.
 pub struct MergeCall {
     pub(super) replica: usize,
     pub(super) operation: Operation,
-    /// How many the replica has made in its callback, with this one.
+    /// How many merge calls the replica has made in its callback, this one included.
     pub(super) sequence: u64,
-    /// What the merge is to see.
+    /// The arguments of the merge function.
     pub arguments: Option<Value>,
-    /// The same for a merge that may also write what the replica gets.
+    /// The arguments of a merge function that may also write the replica's result.
     pub(super) direct: Option<Direct>,
     pub(super) merge: Option<Merge>,
     pub(super) reply: Option<Result<Option<Value>>>,
 }
 
-/// A tensor that a replica contributes, and one that it has made for its result: so the coordinator looks at the
-/// elements at once, and neither makes nor drops what another thread drops and makes.
+/// A tensor that a replica contributes, and one that it has made for its result: so the coordinator reads the
+/// elements directly, and neither makes nor drops another thread's tensors.
 pub(super) struct Direct {
-    /// Of the call's arguments, and of the output.
+    /// Views of the arguments and of the output.
     pub views: InAndOut<'static>,
     pub output: Option<Tensor>,
 }
 
-/// What one replica leaves for the coordinator and the coordinator for it. Nothing is locked, and no
-/// line of memory goes back, for a callback that does and returns nothing.
-pub(super) struct Slot<R> {
-    /// What the replica finds; written by the coordinator.
+/// The slot of one replica, which it and the coordinator use in turn. A callback that does and returns nothing
+/// takes no lock here, and writes no cache line that the coordinator reads.
+pub(super) struct ReplicaSlot<R> {
+    /// The replica's task; written by the coordinator.
     pub task: InTurn<Option<R>>,
-    /// Whose thread computes for the replica: its own, or that of one before it on its device.
+    /// The replica whose thread runs the callback: this one, or an earlier one on the same device.
     pub thread: AtomicUsize,
-    /// Why the callback failed, or what it returned, if it did.
+    /// The callback's error, or its result, if it returned one.
     pub outcome: InTurn<Option<Result<Value>>>,
     /// The merge call in which the replica waits.
     pub call: InTurn<Option<MergeCall>>,
-    /// How many merge calls the replica has made; it alone looks at it.
+    /// How many merge calls the replica has made. Only the replica reads it.
     pub sequence: InTurn<u64>,
     /// Whether the callback failed.
     pub failed: AtomicBool,
-    /// The library told the replica to stop.
+    /// The library has asked the replica to stop.
     pub stop_requested: AtomicBool,
-    /// Whether the desk was used in this step.
+    /// Whether the local state was used in this step.
     used: AtomicBool,
     local: Mutex<LocalState>,
 }
 
-impl<R> Slot<R> {
-    pub fn on(replica: usize, device: DeviceId, strict: bool) -> Slot<R> {
-        Slot {
+impl<R> ReplicaSlot<R> {
+    pub fn on(replica: usize, device: DeviceId, strict: bool) -> ReplicaSlot<R> {
+        ReplicaSlot {
             task: InTurn::default(),
             thread: AtomicUsize::new(replica),
             outcome: InTurn::default(),
@@ -87,7 +87,7 @@ impl<R> Slot<R> {
         }
     }
 
-    /// The replica's desk. Its lock is free whenever somebody wants it: the rendezvous says whose turn it is.
+    /// The replica's local state. Its lock is always free, since the rendezvous decides whose turn it is.
     pub fn local(&self) -> MutexGuard<'_, LocalState> {
         if !self.is_used() {
             self.used.store(true, Ordering::Relaxed);
@@ -95,7 +95,7 @@ impl<R> Slot<R> {
         self.local.lock()
     }
 
-    /// Whether there may be anything on the desk.
+    /// Whether the local state may hold anything.
     pub fn is_used(&self) -> bool {
         self.used.load(Ordering::Relaxed)
     }
@@ -108,7 +108,7 @@ impl<R> Slot<R> {
         self.stop_requested.load(Ordering::Relaxed)
     }
 
-    /// Prepares for a step, as its coordinator. What is as it should be is not written.
+    /// Prepares for a step; called by the coordinator. Values that are right already are not written.
     pub fn set_up(&self) {
         for flag in [&self.failed, &self.stop_requested] {
             if flag.load(Ordering::Relaxed) {
@@ -125,8 +125,8 @@ impl<R> Slot<R> {
         }
     }
 
-    /// The callback has returned: takes from the desk, on the replica's thread, what the coordinator need
-    /// not see.
+    /// The callback has returned: clears, on the replica's thread, the local state that the coordinator does not
+    /// need.
     pub fn clear_local(&self) {
         if self.is_used() {
             let mut local = self.local.lock();
@@ -138,13 +138,13 @@ impl<R> Slot<R> {
     }
 }
 
-/// What a replica works with in a step.
+/// A replica's local state in a step.
 pub(super) struct LocalState {
     pub metrics: MetricTable,
     pub scratch: Scratch,
     /// Variables of other strategies that the callback has views of.
     pub viewed: HashMap<usize, Variable>,
-    /// What a strict strategy looks at.
+    /// The checks of a strict strategy.
     pub guards: Option<Box<Guards>>,
 }
 
@@ -156,14 +156,14 @@ mod tests {
     use std::thread;
 
     use super::super::lending::Reference;
-    use super::super::protocol::rendezvous::{Phase, Rendezvous, WaitOutcome};
+    use super::super::protocol::rendezvous::{Rendezvous, ReplicaPhase, WaitOutcome};
     use super::*;
     use crate::executor::wait::Spin;
 
     const REPLICAS: usize = 2;
 
-    /// What a replica does: it asks for something in a merge call, and returns the answer.
-    fn serve(slot: &Slot<Reference<Arc<f64>>>, rendezvous: &Rendezvous, replica: usize) {
+    /// The replica of the test: it makes a merge call, and returns the reply.
+    fn serve(slot: &ReplicaSlot<Reference<Arc<f64>>>, rendezvous: &Rendezvous, replica: usize) {
         rendezvous.begin(replica);
         {
             // SAFETY: the replica's turn, which begins with the step.
@@ -193,11 +193,11 @@ mod tests {
         rendezvous.wait_for_all(Spin::BOUNDED, None, || false)
     }
 
-    /// Nobody locks anything but for the meeting, over several steps with the same slots.
+    /// Only the rendezvous synchronises the threads, over several steps with the same slots.
     #[test]
     fn a_step_and_a_merge_call_go_there_and_back() {
-        let slots: Vec<Slot<Reference<Arc<f64>>>> =
-            (0..REPLICAS).map(|replica| Slot::on(replica, DeviceId::HOST, false)).collect();
+        let slots: Vec<ReplicaSlot<Reference<Arc<f64>>>> =
+            (0..REPLICAS).map(|replica| ReplicaSlot::on(replica, DeviceId::HOST, false)).collect();
         let rendezvous = Rendezvous::new(REPLICAS);
         for step in 1..4 {
             let shared = Arc::new(f64::from(step));
@@ -222,7 +222,7 @@ mod tests {
                 }
                 let sum = Value::Tensor(Tensor::scalar(sum).unwrap());
                 for (replica, slot) in slots.iter().enumerate() {
-                    assert_eq!(rendezvous.phase(replica), Phase::Waiting);
+                    assert_eq!(rendezvous.phase(replica), ReplicaPhase::Waiting);
                     // SAFETY: as above.
                     unsafe { slot.call.get() }.as_mut().unwrap().reply =
                         Some(Ok(Some(sum.clone())));

@@ -1,4 +1,4 @@
-//! What reductions and copies do with indexed slices.
+//! Reductions and copies of indexed slices.
 
 use crate::collectives::{self, ReduceOp};
 use crate::device::DeviceId;
@@ -32,7 +32,7 @@ pub(super) fn concatenate(
     IndexedSlices::new(values, indices, shape)
 }
 
-/// A tensor of zeros that all are the same element.
+/// A tensor of zeros, with a stride of 0: all share one element.
 fn zeros_like(tensor: &Tensor) -> Result<Tensor> {
     let zero = Tensor::zeros(tensor.dtype(), Shape::scalar(), tensor.device())?;
     let shape = tensor.shape();

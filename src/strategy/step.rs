@@ -19,12 +19,12 @@ use super::draining::Abandonable;
 use super::lending::Reference;
 use super::limits::Limits;
 use super::metrics::Additions;
-use super::protocol::rendezvous::{Phase, Rendezvous};
+use super::protocol::rendezvous::{Rendezvous, ReplicaPhase};
 use super::protocol::turns::Turns;
 use super::ranks::steps::RemoteExamples;
-use super::slot::Slot;
+use super::slot::ReplicaSlot;
 use super::step_lock::StepNumber;
-use super::threads::{Job, Mailboxes};
+use super::threads::{Mailboxes, ReplicaJob};
 use crate::error::{Error, Result};
 use crate::executor::wait::Spin;
 use crate::observe::report::Opened;
@@ -32,17 +32,16 @@ use crate::values::Value;
 use crate::values::variable::Variable;
 use parking_lot::Mutex;
 
-/// What a replica's callback does: it sees its context and may return a value. Arguments are
-/// found in the context.
+/// A replica's callback. It gets its context and may return a value. Arguments are found in the context.
 pub type ReplicaFunction = FunctionFor<'static>;
 
 /// A [`ReplicaFunction`] that borrows what lives for `'a`.
 pub type FunctionFor<'a> = dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync + 'a;
 
-/// Something of the caller's that is dropped when the last callback of a run is back.
+/// User data of a run. It is dropped when the last callback has returned.
 pub type RunUserData = Box<dyn Any + Send>;
 
-/// Is told of what the callbacks of a trial look at.
+/// Is called for everything that the callbacks of a trial read or add to.
 pub trait Watcher: Send + Sync {
     /// A callback is about to be shown `variable`. Called on the replicas' threads, at the same time.
     fn reads(&self, variable: &Variable) -> Result<()>;
@@ -51,15 +50,15 @@ pub trait Watcher: Send + Sync {
     fn adds_to(&self, metrics: Arc<dyn Additions>) -> Result<()>;
 }
 
-/// What a replica's callback knows of itself. Cloning makes another reference to the same
-/// context; it is of use only in the callback's thread and only until the callback returns.
+/// The context of a replica's callback. Cloning makes another reference to the same context; it may be used only
+/// on the callback's thread and only until the callback returns.
 #[derive(Clone)]
 pub struct ReplicaContext {
     pub(super) strategy: Reference<Strategy>,
     pub(super) step: Option<Reference<Arc<StepRecord>>>,
     pub(super) replica: usize,
     pub(super) number: StepNumber,
-    /// Who is told of what the callback looks at, if the step is a trial.
+    /// Called for what the callback reads, if the step is a trial.
     pub(super) watcher: Option<Arc<dyn Watcher>>,
     /// Whether the callback runs on the coordinator's thread.
     pub(super) inline: bool,
@@ -98,7 +97,7 @@ impl Callback {
     /// `function` lives until all replicas of the step have finished.
     pub unsafe fn borrowed<'a>(function: &'a FunctionFor<'a>) -> Callback {
         let function: *const FunctionFor<'a> = function;
-        // SAFETY: only the lifetime changes, and the caller vouches for it.
+        // SAFETY: only the lifetime changes, and the caller guarantees it.
         Callback::Borrowed(unsafe {
             mem::transmute::<*const FunctionFor<'a>, *const ReplicaFunction>(function)
         })
@@ -120,12 +119,12 @@ pub(super) struct Task {
     pub callback: Callback,
     pub arguments: Option<Value>,
     /// Which step, and where in it.
-    pub place: StepPlace,
+    pub place: StepPosition,
     /// When the run began, for messages about late replicas; such a run has limits.
     pub opened: Option<Instant>,
     /// How the replicas measure themselves, if they are to.
     pub measured: Option<Opened>,
-    /// What the other ranks have.
+    /// The examples of the other ranks.
     pub remote: RemoteExamples,
 }
 
@@ -134,7 +133,7 @@ impl Task {
         strategy: &Strategy,
         callback: Callback,
         arguments: Option<Value>,
-        step: StepPlace,
+        step: StepPosition,
     ) -> Task {
         Task {
             strategy: strategy.clone(),
@@ -156,9 +155,9 @@ impl Task {
 
 /// Which step something is part of.
 #[derive(Clone)]
-pub(super) struct StepPlace {
+pub(super) struct StepPosition {
     pub number: StepNumber,
-    /// Who is told of what callbacks look at, if the step is a trial.
+    /// Called for what callbacks read, if the step is a trial.
     pub watcher: Option<Arc<dyn Watcher>>,
     /// 0 for the outermost run.
     pub depth: usize,
@@ -174,22 +173,22 @@ pub(super) struct ReplicaTask {
     pub measured: Option<Opened>,
 }
 
-/// What went wrong with a step as a whole, beside what the replicas report.
+/// The errors of a step as a whole, beside those of its replicas.
 #[derive(Default)]
-pub(super) struct Verdict {
+pub(super) struct StepVerdict {
     /// The error of a merge function.
     pub merge_error: Option<Error>,
-    /// Who was where when the replicas disagreed.
+    /// At which operation each replica was, if they disagreed.
     pub disagreement: Option<String>,
 }
 
-/// What a step holds until its last callback is back, and what its owner has to drop then, when no lock is
-/// held: it may run the caller's code. The baggage comes last.
+/// What a step holds until its last callback has returned. Its owner drops it then, while it holds no lock, since
+/// that may run the caller's code. The user data is dropped last.
 #[derive(Default)]
 pub(super) struct Holdings {
     task: Option<Task>,
-    verdict: Verdict,
-    /// What late callbacks may still write to.
+    verdict: StepVerdict,
+    /// Objects that late callbacks may still write.
     kept: Vec<Arc<dyn StepParticipant>>,
     /// What the caller lends to the callbacks; dropped when the last one is back.
     user_data: Option<RunUserData>,
@@ -201,9 +200,9 @@ pub(super) struct StepRecord {
     /// The record itself, for the mailboxes.
     own: Weak<StepRecord>,
     pub rendezvous: Rendezvous,
-    pub slots: Box<[CachePadded<Slot<ReplicaTask>>]>,
+    pub slots: Box<[CachePadded<ReplicaSlot<ReplicaTask>>]>,
     pub mailboxes: Mailboxes,
-    /// Who has which device, where replicas share devices; of all steps of the strategy.
+    /// The turns of replicas that share devices; all steps of the strategy use the same.
     pub turns: Option<Arc<Turns>>,
     pub spin: Spin,
     /// Whether there are as many processors as devices.
@@ -214,8 +213,8 @@ pub(super) struct StepRecord {
     pub stopping: AtomicBool,
     /// Written in every step, and so not in the line of what all threads only read.
     holdings: CachePadded<Mutex<Holdings>>,
-    /// Whoever lets go of what an abandoned step held: a replica's id, or the number of replicas for
-    /// the coordinator. It counts as late until it has.
+    /// Which thread releases what an abandoned step held: a replica's id, or the number of replicas for the
+    /// coordinator. It counts as late until it is done.
     pub last: AtomicUsize,
     /// The variables that the replicas make.
     pub creations: CachePadded<Creations>,
@@ -227,7 +226,7 @@ impl StepRecord {
     fn of(inner: &Inner, strict: bool) -> Arc<StepRecord> {
         let (mailboxes, layout) = (Arc::clone(&inner.threads.mailboxes), &inner.devices.layout);
         let replicas = mailboxes.len();
-        let slot = |(replica, &device)| CachePadded::new(Slot::on(replica, device, strict));
+        let slot = |(replica, &device)| CachePadded::new(ReplicaSlot::on(replica, device, strict));
         Arc::new_cyclic(|own| StepRecord {
             own: Weak::clone(own),
             rendezvous: Rendezvous::new(replicas),
@@ -247,7 +246,10 @@ impl StepRecord {
 
     /// Leaves the step for the thread of `replica`, which is to be notified then.
     pub fn post(&self, replica: usize) {
-        let refer = || self.own.upgrade().expect("whoever posts a step holds it") as Arc<dyn Job>;
+        let refer = || {
+            self.own.upgrade().expect("the caller that posts a step holds it")
+                as Arc<dyn ReplicaJob>
+        };
         self.mailboxes[replica].post(self.own.as_ptr().cast(), refer);
     }
 
@@ -258,11 +260,11 @@ impl StepRecord {
     /// Whether a replica has added to a metric of the step's own.
     pub fn has_measured(&self) -> bool {
         let has_added =
-            |slot: &Slot<ReplicaTask>| slot.is_used() && !slot.local().metrics.is_empty();
+            |slot: &ReplicaSlot<ReplicaTask>| slot.is_used() && !slot.local().metrics.is_empty();
         self.slots.iter().any(|slot| has_added(slot))
     }
 
-    /// Looks at the task of the open step; `inspect` must be short.
+    /// Calls `inspect` with the task of the open step; it must be short.
     pub fn with_task<R>(&self, inspect: impl FnOnce(&Task) -> R) -> Option<R> {
         self.holdings.lock().task.as_ref().map(inspect)
     }
@@ -273,13 +275,13 @@ impl StepRecord {
         self.holdings.lock()
     }
 
-    /// Looks at the verdict on the open step; `inspect` must be short.
-    pub fn with_verdict<R>(&self, inspect: impl FnOnce(&mut Verdict) -> R) -> R {
+    /// Calls `inspect` with the verdict on the open step; it must be short.
+    pub fn with_verdict<R>(&self, inspect: impl FnOnce(&mut StepVerdict) -> R) -> R {
         inspect(&mut self.holdings.lock().verdict)
     }
 
     /// The verdict on a step whose callbacks have returned, and why it should have ended before, if so.
-    pub fn judge(&self) -> (Verdict, Option<Error>) {
+    pub fn judge(&self) -> (StepVerdict, Option<Error>) {
         let mut holdings = self.holdings.lock();
         let exceeded = holdings.task.as_ref().and_then(|task| task.place.limits.exceeded());
         (mem::take(&mut holdings.verdict), exceeded)
@@ -312,7 +314,7 @@ impl StepRecord {
         };
         {
             let mut holdings = self.holdings.lock();
-            holdings.verdict = Verdict::default();
+            holdings.verdict = StepVerdict::default();
             holdings.user_data = user_data;
             holdings.task = Some(task);
         }
@@ -367,10 +369,10 @@ impl Abandonable for StepRecord {
         let before = late.len();
         late.extend(
             (0..self.replicas())
-                .filter(|&replica| self.rendezvous.phase(replica) != Phase::Finished),
+                .filter(|&replica| self.rendezvous.phase(replica) != ReplicaPhase::Finished),
         );
         if late.len() == before {
-            // All callbacks have returned, and the last replica lets go of what the step held.
+            // All callbacks have returned, and the last replica is releasing what the step held.
             late.extend(Some(self.last.load(Ordering::Relaxed)).filter(|&it| it < self.replicas()));
         }
     }
@@ -399,7 +401,7 @@ impl ReplicaContext {
     /// The same context, which counts no references.
     ///
     /// # Safety
-    /// What this one refers to is referred to as long as that one lives.
+    /// The objects of this context live as long as the returned one.
     pub(crate) unsafe fn lent(&self) -> ReplicaContext {
         // SAFETY: as the caller promises.
         let lent = |step: &Reference<Arc<StepRecord>>| unsafe { Reference::lent(&**step) };
@@ -440,7 +442,7 @@ impl ReplicaContext {
         self.replica
     }
 
-    /// What tells the step from all others of the strategy; 0 in no step. Later steps have larger ones.
+    /// The unique id of the step in its strategy; 0 in no step. Later steps have larger ids.
     pub fn step_id(&self) -> u64 {
         self.number.id
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::cancellation::Listener;
 use super::limits::Limits;
-use super::protocol::queue::{Queue, Wait, Waiter};
+use super::protocol::queue::{FairQueue, Wait, Waiter};
 use crate::error::{Error, Result};
 use crate::executor::sync::{AtomicUsize, Mutex, Ordering, Thread, current};
 use crate::executor::thread;
@@ -19,19 +19,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A strategy's step lock. Threads that wait for it get it in the order in which they came.
 pub(super) struct StepLock {
-    queue: Queue,
+    queue: FairQueue,
     /// [`PATIENCE`].
     patience: Duration,
     /// Which thread has it, by [`this_thread`]; 0 if none.
     holder: AtomicUsize,
     /// Which thread had it last, by the same: often it is that one again.
     last: AtomicUsize,
-    inside: Mutex<Inside>,
+    inside: Mutex<HolderInfo>,
 }
 
-/// What is known of the one who has the lock, for messages.
-struct Inside {
-    /// What distinguishes the last step from all others.
+/// Information about the thread that has the lock, for messages.
+struct HolderInfo {
+    /// The unique id of the last step.
     step: u64,
     /// How many of the steps were trials.
     trials: u64,
@@ -48,14 +48,14 @@ impl Listener for Waiter {
 }
 
 impl StepLock {
-    /// Of a strategy that has taken no step.
+    /// The lock of a strategy that has taken no step.
     pub(super) fn new() -> StepLock {
         StepLock {
-            queue: Queue::new(),
+            queue: FairQueue::new(),
             patience: PATIENCE,
             holder: AtomicUsize::new(0),
             last: AtomicUsize::new(0),
-            inside: Mutex::new(Inside { step: 0, trials: 0, thread: None }),
+            inside: Mutex::new(HolderInfo { step: 0, trials: 0, thread: None }),
         }
     }
 
@@ -79,8 +79,8 @@ impl StepLock {
         }
     }
 
-    /// Takes the lock if nobody has it. FAILED_PRECONDITION, which names the step and who is at it, if
-    /// somebody has.
+    /// Takes the lock if nobody has it. FAILED_PRECONDITION, which names the step and the thread, if another
+    /// thread has it.
     pub(super) fn enter_now(&self) -> Result<StepGuard<'_>> {
         self.check_holder()?;
         if self.queue.try_enter() {
@@ -118,7 +118,7 @@ impl StepLock {
         guard
     }
 
-    /// Holds what is known of the one who has the lock.
+    /// Locks the information about the holder.
     #[cfg(test)]
     pub(super) fn hold(&self) -> impl Sized {
         self.inside.lock()
@@ -147,7 +147,7 @@ impl StepLock {
         }
     }
 
-    /// Where a run is that has not begun, since another step is in progress.
+    /// The text for a run that has not begun, because another step is in progress.
     fn place_of_a_wait(&self) -> String {
         let inside = self.inside.lock();
         format!(
@@ -157,7 +157,7 @@ impl StepLock {
         )
     }
 
-    /// What a thread says that has waited for long.
+    /// The warning of a thread that has waited for long.
     fn wait_warning(&self) -> String {
         let (step, thread) = {
             let inside = self.inside.lock();
@@ -183,7 +183,7 @@ fn name_of(thread: &Thread) -> String {
     }
 }
 
-/// What distinguishes a step from others, and what it is called.
+/// The numbers of a step: its unique id, and the number that users see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StepNumber {
     /// No other step of the strategy has this one, and later steps have larger ones.

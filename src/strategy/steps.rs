@@ -1,5 +1,4 @@
-//! What the steps of a strategy share: who takes the next one, what the open one has written, and what is left
-//! of those that were given up.
+//! What the steps of a strategy share: the step lock, the open transaction, and the abandoned steps.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -21,9 +20,9 @@ pub(super) struct Steps {
     pub transaction: Mutex<Transaction>,
     /// Held for writing while committed values change, for reading while others copy them.
     pub central: RwLock<()>,
-    /// What the last run that was committed and measured anything has measured.
+    /// The metrics of the last committed run that measured anything.
     pub metrics: Mutex<MetricTable>,
-    /// Measures the steps, if somebody wants that.
+    /// Measures the steps, if that is enabled.
     pub recorder: Recorder,
 }
 

@@ -1,48 +1,48 @@
-//! What a strict strategy looks for around the callback of a replica: writes beside the memory that the
-//! callback was given, writes after it has returned, and writes to what is only to be read.
+//! Checks of a strict strategy around a replica's callback: writes beside the memory that the callback was given,
+//! writes after it has returned, and writes to read-only memory.
 //!
-//! Weights that a callback has written are put back, since no failing step does that: they are committed
-//! already, and steps see them as they are.
+//! Weights that a callback has overwritten are restored here, since a rollback does not do that: they are
+//! committed values.
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 use crate::tensor::red_zone::{GuardedMemory, RedZone};
-use crate::values::View;
+use crate::values::VariableView;
 
 use super::central_storage::Strategy;
 
-/// What is checked when a replica's callback has returned, for the layers above.
+/// A check that a layer above registers, for when a replica's callback has returned.
 pub trait AtReturn: Send {
-    /// What distinguishes it from others that are checked.
+    /// A key that distinguishes this check from others.
     fn key(&self) -> usize;
 
     /// Fails if the callback has made a mistake.
     fn check(&self) -> Result<()>;
 }
 
-/// What one replica's callback was given in a step.
+/// The memory that one replica's callback was given in a step.
 #[derive(Default)]
 pub(super) struct Guards {
     pub scratch: Vec<GuardedMemory>,
     /// The scratch memory of the last step, full of the pattern.
     poisoned: Vec<GuardedMemory>,
-    /// Tensors that the callback has made: what they are, and what is around them.
+    /// Tensors that the callback has made: their names, and their red zones.
     pub made: Vec<(String, RedZone)>,
     /// Views of variables.
-    pub shown: Vec<View>,
+    pub shown: Vec<VariableView>,
     pub others: Vec<Box<dyn AtReturn>>,
-    /// What was found of the last step.
+    /// A late mistake that was found after the last step.
     late: Option<Error>,
 }
 
-/// The error of a mistake that only strict mode finds.
+/// The error for a mistake that only strict mode finds.
 pub fn mistake(what: impl std::fmt::Display) -> Error {
     Error::precondition(format!("strict mode: {what}"))
 }
 
 impl Guards {
-    /// A step begins. Memory of an earlier one was nobody's to write since.
+    /// A step begins. Checks that nobody has written the memory of the step before since its end.
     pub fn begin(&mut self) {
         self.late = self.poisoned.iter().enumerate().find_map(|(place, poisoned)| {
             let at = poisoned.region.first_changed().ok()??;
@@ -64,9 +64,9 @@ impl Guards {
         Ok(address)
     }
 
-    /// The callback has returned: the first mistake that is found. What it was given is its no more.
+    /// The callback has returned: the first mistake that is found. Its memory is taken back.
     pub fn finish(&mut self, replica: usize) -> Result<()> {
-        // All of the views, also if there is another mistake: what was written is put back.
+        // All views are checked, even if there is another mistake, so that all overwritten weights are restored.
         let views = self.check_views(replica);
         let found = self.check_memory(replica).and(views);
         let found = found.and_then(|()| self.others.iter().try_for_each(|other| other.check()));
@@ -74,7 +74,7 @@ impl Guards {
         self.made.clear();
         self.shown.drain(..).for_each(end);
         self.others.clear();
-        // Of what cannot be filled with the pattern nothing can be said later.
+        // Memory that could not be filled with the pattern is not checked later.
         self.poisoned.extend(self.scratch.drain(..).filter(|scratch| scratch.poison().is_ok()));
         found
     }
@@ -118,7 +118,7 @@ impl Guards {
 }
 
 /// The callback that had the view has returned.
-fn end(view: View) {
+fn end(view: VariableView) {
     let variable = view.variable().clone();
     let Some(strategy) = Strategy::with_id(variable.spec().strategy) else { return };
     let ended = view.end(|restore| {

@@ -1,10 +1,10 @@
-//! What a strict strategy does where a callback is given memory through its context.
+//! How a strict strategy guards the memory that a callback gets through its context.
 
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::tensor::red_zone::GuardedMemory;
 use crate::tensor::{DType, Shape, Tensor};
-use crate::values::View;
+use crate::values::VariableView;
 use crate::values::variable::Variable;
 
 use super::step::ReplicaContext;
@@ -21,8 +21,8 @@ impl ReplicaContext {
         local.guards.as_deref_mut().map(change).transpose()
     }
 
-    /// Has `make` made and looked at when the callback has returned, unless there is something with
-    /// this key already. Nothing happens unless the strategy is strict.
+    /// Registers the check that `make` returns, for when the callback has returned, unless there is a check with
+    /// this key already. Does nothing unless the strategy is strict.
     pub fn at_return(&self, key: usize, make: impl FnOnce() -> Box<dyn AtReturn>) -> Result<()> {
         self.with_guards(|guards| {
             if guards.others.iter().all(|other| other.key() != key) {
@@ -33,13 +33,13 @@ impl ReplicaContext {
         Ok(())
     }
 
-    /// Scratch memory with a fence around it, if the strategy is strict.
+    /// Scratch memory with a red zone around it, if the strategy is strict.
     pub(super) fn guarded_scratch(&self, bytes: usize) -> Result<Option<*mut u8>> {
         let device = self.device();
         self.with_guards(|guards| guards.grant(bytes, device))
     }
 
-    /// A new tensor for the callback, with anything in it and a fence around it, if the strategy is
+    /// A new tensor for the callback, with anything in it and a red zone around it, if the strategy is
     /// strict.
     pub fn guarded_tensor(
         &self,
@@ -67,7 +67,7 @@ impl ReplicaContext {
         }
         self.with_guards(|guards| {
             if !guards.shown.iter().any(|view| view.is_of(variable, buffer, value)) {
-                guards.shown.push(View::new(variable, buffer, value)?);
+                guards.shown.push(VariableView::new(variable, buffer, value)?);
             }
             Ok(())
         })?;

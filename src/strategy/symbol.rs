@@ -6,18 +6,18 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::path::Path;
 
-/// The name of the function at `address`: its symbol, or else the place in its file that tools such as
-/// addr2line take, or else the address.
+/// The name of the function at `address`: its symbol; if there is none, its offset in its file, for tools such as
+/// addr2line; if that is unknown, the address.
 pub(super) fn of_function(address: usize) -> String {
     let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: any address may be asked for, and the output is a place for what is found.
+    // SAFETY: any address is allowed, and the output is valid memory.
     let known = unsafe { libc::dladdr(address as *const _, found.as_mut_ptr()) } != 0;
     // SAFETY: zero is valid for its fields, which are pointers.
     let found = unsafe { found.assume_init() };
     let text = |text: *const libc::c_char| {
         let there = known && !text.is_null();
-        // SAFETY: what is found are texts that live as long as the object they are of, which is
-        // loaded: a function of it is about to be called.
+        // SAFETY: the texts live as long as their shared object, which stays loaded: one of its functions is about
+        // to be called.
         there.then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
     };
     if let Some(symbol) = text(found.dli_sname).filter(|_| found.dli_saddr as usize == address) {

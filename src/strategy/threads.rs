@@ -5,26 +5,26 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
-use super::layout::Layout;
+use super::layout::ReplicaLayout;
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::turns::Turns;
 use super::replica_threads::{self, Hooks, ThreadConfig};
 use crate::device::{DeviceId, registry};
 use crate::error::Result;
-use crate::executor::affinity::{self, Part};
+use crate::executor::affinity::{self, ProcessorPart};
 use crate::executor::binding::Binding;
 use crate::executor::thread::{self, Purpose};
 use crate::executor::wait::Spin;
 use crate::observe::log;
 
-/// What a replica thread is given to do.
-pub(super) trait Job: Send + Sync {
+/// The work of a replica thread.
+pub(super) trait ReplicaJob: Send + Sync {
     /// Does the part of this replica, on its thread.
     fn execute(&self, replica: usize);
 }
 
 /// The mailboxes of a strategy's replica threads.
-pub(super) type Mailboxes = Arc<[CachePadded<Mailbox<dyn Job>>]>;
+pub(super) type Mailboxes = Arc<[CachePadded<Mailbox<dyn ReplicaJob>>]>;
 
 /// How replica threads are started.
 #[derive(Clone)]
@@ -34,10 +34,10 @@ pub(super) struct Threading {
     pub stack_bytes: usize,
     pub hooks: Option<Hooks>,
     /// Which part of the machine's processors is this rank's.
-    pub part: Part,
+    pub part: ProcessorPart,
 }
 
-pub(super) struct Threads {
+pub(super) struct ReplicaThreads {
     pub how: Threading,
     pub mailboxes: Mailboxes,
     /// Which replica has which device, if replicas share devices.
@@ -55,14 +55,14 @@ pub(super) struct Threads {
     pub has_processor_each: bool,
 }
 
-impl Threads {
+impl ReplicaThreads {
     /// None runs yet.
-    pub fn new(layout: &Layout, how: Threading) -> Threads {
+    pub fn new(layout: &ReplicaLayout, how: Threading) -> ReplicaThreads {
         let processors = affinity::available().min(how.part.processors().count());
         let (at_once, replicas) = (layout.compute_devices.len(), layout.replica_devices.len());
         let spin_if = |spins| if spins { Spin::BOUNDED } else { Spin::NEVER };
         let is_shared = layout.is_shared();
-        Threads {
+        ReplicaThreads {
             how,
             mailboxes: (0..replicas).map(|_| CachePadded::new(Mailbox::new())).collect(),
             turns: is_shared.then(|| {
@@ -88,10 +88,10 @@ impl Threads {
         let (mailboxes, turns) = (Arc::clone(&self.mailboxes), self.turns.clone());
         let idle_spin = self.idle_spin;
         let Threading { bind, stack_bytes, hooks, part } = self.how.clone();
-        let options = thread::Options {
+        let options = thread::ThreadOptions {
             stack_bytes,
             inherit_processors: true,
-            ..thread::Options::new(format!("umbo-replica-{replica}"), Purpose::Replica)
+            ..thread::ThreadOptions::new(format!("umbo-replica-{replica}"), Purpose::Replica)
         };
         let handle = thread::spawn(&options, move || {
             let mut binding =
@@ -126,7 +126,7 @@ impl Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for ReplicaThreads {
     fn drop(&mut self) {
         for mailbox in self.mailboxes.iter() {
             mailbox.close();
@@ -148,7 +148,7 @@ pub(super) fn spin_beside(turns: Option<&Turns>, replica: usize, idle: Spin) -> 
 }
 
 /// Binds the calling thread to the processors of a device, of those that are this rank's.
-fn bind_to(device: DeviceId, part: Part) -> Result<Binding> {
+fn bind_to(device: DeviceId, part: ProcessorPart) -> Result<Binding> {
     let all = part.processors();
     Binding::new(registry::processors(device, &all)?, all)
 }

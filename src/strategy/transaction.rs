@@ -1,10 +1,10 @@
-//! What the open step of a strategy has written so far, until it is committed or rolled back.
+//! The transaction of a strategy's open step: its writes, until they are committed or rolled back.
 
 use std::sync::Arc;
 
 use super::commit::{CommitAction, StepParticipant};
 use super::metrics::{EpochMetrics, MetricTable};
-use super::ranks::steps::OfReplica;
+use super::ranks::steps::ReplicaMetricList;
 use crate::tensor::Tensor;
 use crate::values::variable::Variable;
 
@@ -15,20 +15,20 @@ pub(super) struct Transaction {
     pub open: Option<u64>,
     pub participants: Vec<Arc<dyn StepParticipant>>,
     pub deferred: Vec<Box<dyn CommitAction>>,
-    /// Why the step can no longer be committed, whatever else happens in it.
+    /// The reason why the step can no longer be committed.
     pub poison: Option<String>,
     /// The epoch that the step is one of.
     pub epoch: Option<Arc<EpochMetrics>>,
-    /// What nested runs have measured.
+    /// The metrics of nested runs.
     pub metrics: MetricTable,
-    /// With several ranks, what each nested run has measured, in turn: each replica of this rank.
-    pub of_nested: Vec<Vec<OfReplica>>,
-    /// Where the updates that are going on began, the innermost last.
+    /// With several ranks, the metrics of each nested run, in order, for each replica of this rank.
+    pub of_nested: Vec<Vec<ReplicaMetricList>>,
+    /// The savepoints of the updates in progress, the innermost last.
     pub savepoints: Vec<Savepoint>,
 }
 
-/// What the step had written when an update inside of it began, so that the update's own writes can
-/// be undone alone.
+/// A savepoint: what the step had written when an update inside it began, so that the update's writes can be
+/// undone alone.
 pub(super) struct Savepoint {
     /// How many participants and deferred changes there were.
     pub participants: usize,
@@ -37,7 +37,7 @@ pub(super) struct Savepoint {
     pub fresh: Vec<Variable>,
     /// Variables that it had written before and has written again, with the value at this point.
     pub saved: Vec<(Variable, Tensor)>,
-    /// Replicas have run after this point; what they contributed again cannot be separated.
+    /// Replicas have run after this point, and their contributions cannot be undone alone.
     pub has_run: bool,
 }
 

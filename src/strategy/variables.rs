@@ -1,4 +1,4 @@
-//! Variables in contexts: what reading and assigning mean there.
+//! Reading and assigning variables in each context.
 
 #![expect(unsafe_code, reason = "the strategy writes the variables")]
 
@@ -42,7 +42,7 @@ impl StepParticipant for Variable {
     }
 }
 
-/// An independent variable with the value that `variable` has now, of the same strategy.
+/// An independent variable of the same strategy, with the present value of `variable`.
 pub fn deep_copy(variable: &Variable) -> Result<Variable> {
     let owner = owner(variable);
     match current() {
@@ -63,7 +63,8 @@ pub fn created_in_scope(strategy: &Strategy, variable: &Variable) -> bool {
     !strategy.is_default() && variable.spec().strategy == strategy.id()
 }
 
-/// Fails if another strategy has made `variable`, which is `argument`. A plain one may be used with any.
+/// Fails if another strategy has made `variable`, which the error calls `argument`. A variable without a strategy
+/// may be used with any.
 pub(super) fn check_owner(
     strategy: &Strategy,
     argument: &'static str,
@@ -78,7 +79,7 @@ pub(super) fn check_owner(
     Err(Error::invalid(argument, problem))
 }
 
-/// The strategy that a variable is of. A variable that outlives its strategy is a plain one.
+/// The strategy of a variable. A variable that outlives its strategy has the default one.
 fn owner(variable: &Variable) -> Strategy {
     Strategy::with_id(variable.spec().strategy).unwrap_or_else(Strategy::default_strategy)
 }
@@ -94,8 +95,8 @@ pub fn read_into(variable: &Variable, to: &mut TensorMut) -> Result<()> {
     with_value(variable, |value| collectives::copy_into(value, to))
 }
 
-/// Calls `inspect` with the value that `variable` has now, as this thread sees it; nobody changes it
-/// meanwhile.
+/// Calls `inspect` with the present value of `variable`, as this thread sees it. Nobody changes it during the
+/// call.
 fn with_value<T>(variable: &Variable, inspect: impl FnOnce(&Tensor) -> Result<T>) -> Result<T> {
     let owner = owner(variable);
     let in_step = match current() {
@@ -126,7 +127,7 @@ fn other_device(context: Option<&ReplicaContext>, variable: &Variable) -> Option
     (device != memory_of(variable.device())).then_some(device)
 }
 
-/// Which of the variable's buffers a replica sees, or the thread that is in no run.
+/// The variable's buffer that a replica sees, or a thread that is in no run.
 fn seen_buffer(context: Option<&ReplicaContext>, variable: &Variable) -> usize {
     match sees_step(context, variable) {
         true => variable.visible_buffer(),
@@ -134,9 +135,8 @@ fn seen_buffer(context: Option<&ReplicaContext>, variable: &Variable) -> usize {
     }
 }
 
-/// The tensor that `variable` is right now for a replica, or for the thread that is in no run if
-/// `context` is `None`. For a replica on a device that has not the variable's memory it is a copy there,
-/// made once for each version of the value.
+/// The tensor that `variable` is right now for a replica, or for the thread that is in no run if `context` is
+/// `None`. For a replica on another device it is a copy there, made once for each version of the value.
 ///
 /// # Safety
 /// The elements of the returned tensor are read until the callback or the step ends, or
@@ -165,7 +165,7 @@ pub unsafe fn current_tensor<'a>(
     guarded(context, variable, value)
 }
 
-/// What a callback is shown of `variable`, which a strict strategy remembers.
+/// The tensor of `variable` that a callback is shown. A strict strategy records it.
 fn guarded<'a>(
     context: Option<&ReplicaContext>,
     variable: &Variable,
@@ -180,8 +180,8 @@ fn guarded<'a>(
     Ok(value)
 }
 
-/// Keeps a variable that a callback looks at until it returns. The memory of the own strategy's
-/// variables waits for that anyway. A trial of the callback notes it.
+/// Keeps a variable that a callback reads until the callback returns. The memory of the same strategy's variables
+/// is kept anyway. A trial of the callback records the variable.
 fn note_read(context: Option<&ReplicaContext>, variable: &Variable) -> Result<()> {
     let Some(context) = context else { return Ok(()) };
     if context.strategy().id() != variable.spec().strategy {
@@ -222,9 +222,9 @@ pub unsafe fn current_copy<'a>(
     value.map(|value| guarded(context, variable, value)).transpose()
 }
 
-/// Makes the low-precision copy of what [`current_tensor`] gives, or brings it in step with that,
-/// if it is not. Several threads may ask at the same time; one of them does the work, shared by the
-/// worker set, and the others wait for it.
+/// Makes the low-precision copy of what [`current_tensor`] returns, or updates it if it is stale. Several threads
+/// may call this at the same time; one of them does the work, shared by the worker set, and the others wait for
+/// it.
 ///
 /// Fails with INVALID_ARGUMENT for a dtype that is neither float16 nor bfloat16 or a variable that
 /// is not float32, and with RESOURCE_EXHAUSTED if there is no memory.
@@ -239,7 +239,7 @@ pub unsafe fn bring_in_step<'a>(
     let number = checked_copy_number(variable, dtype)?;
     if let Some(device) = other_device(context, variable) {
         let buffer = seen_buffer(context, variable);
-        // SAFETY: as below; a replica of another strategy's run has the caller's promise.
+        // SAFETY: as below; for a replica of another strategy's run the caller guarantees it.
         let value = unsafe { variable.bring_to_device(buffer, device, Some(number)) }?;
         return guarded(context, variable, value);
     }
@@ -267,8 +267,7 @@ fn checked_copy_number(variable: &Variable, dtype: DType) -> Result<usize> {
     })
 }
 
-/// Assigns to a variable, or adds to it or subtracts from it, in whatever context this thread
-/// is.
+/// Assigns to a variable, or adds to it or subtracts from it, in any context.
 ///
 /// In cross-replica and default context it acts once, with the value as it is (of a per-replica
 /// value the first component, and the log gets one warning for each variable). In replica context it is a synchronising operation: the replicas'
@@ -289,8 +288,8 @@ pub fn assign(variable: &Variable, kind: Assignment, value: &Value) -> Result<()
     }
 }
 
-/// The replica context in which a write to `variable` is a synchronising operation, or none if it
-/// acts at once.
+/// The replica context in which a write to `variable` is a synchronising operation, or `None` if the write acts at
+/// once.
 pub(super) fn writing_context(variable: &Variable) -> Result<Option<ReplicaContext>> {
     let owner = owner(variable);
     match current() {
@@ -302,7 +301,7 @@ pub(super) fn writing_context(variable: &Variable) -> Result<Option<ReplicaConte
     }
 }
 
-/// The operation's name, as the reference knows it.
+/// The operation's name, as in TensorFlow.
 fn verb(kind: Assignment) -> &'static str {
     match kind {
         Assignment::Assign => "assign",
@@ -311,8 +310,8 @@ fn verb(kind: Assignment) -> &'static str {
     }
 }
 
-/// Says once for each variable that components other than the first are not used. To a strict strategy
-/// that is an error.
+/// Warns once for each variable that components other than the first are not used. In a strict strategy that is an
+/// error.
 fn warn_of_components(variable: &Variable, what: &str, value: &Value) -> Result<()> {
     let Value::PerReplica(parts) = value else { return Ok(()) };
     let others = parts.count().saturating_sub(1);
@@ -378,9 +377,9 @@ pub(super) fn check_assignable(variable: &Variable, tensor: &Tensor) -> Result<(
     Ok(())
 }
 
-/// Has `write` change the value of `variable` outside of replica context: the committed value, or
-/// in a step what its commit point publishes. `write` changes all of the tensor it is given or, if
-/// it fails, nothing; `keeps` says whether what the tensor held before matters to it.
+/// Lets `write` change the value of `variable` outside replica context: the committed value, or in a step the
+/// staged one. `write` changes the whole tensor or, if it fails, nothing; `keeps` says whether it reads the old
+/// elements.
 pub(super) fn write_directly(
     variable: &Variable,
     keeps: bool,
@@ -392,13 +391,13 @@ pub(super) fn write_directly(
     }
     let _lock = owner.enter(&Limits::default())?;
     let _changing = owner.inner().steps.central.write();
-    // SAFETY: the lock keeps out who reads central state, and the step lock who writes it. Views
-    // that somebody was given are, by the contract of `current_tensor`, not read during a write.
+    // SAFETY: the lock keeps out readers of central state, and the step lock keeps out writers. By the contract of
+    // `current_tensor`, no view is read during a write.
     let mut changing = unsafe { variable.changing() };
     write(&mut changing)
 }
 
-/// Has `write` change what the step's later reads see and its commit point publishes.
+/// Lets `write` change the staged value, which later reads in the step see and the commit point publishes.
 pub(super) fn stage(
     owner: &Strategy,
     step: u64,
@@ -468,7 +467,7 @@ fn assign_in_replica(
     })
 }
 
-/// Has `write` called once, with what the values of all replicas amount to by the variable's aggregation.
+/// Calls `write` once, with the values of all replicas combined by the variable's aggregation.
 pub(super) fn write_in_replica(
     context: &ReplicaContext,
     variable: &Variable,

@@ -41,7 +41,7 @@ pub struct Version {
 /// `DLDevice`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct Device {
+pub struct DlDevice {
     /// `DLDeviceType`.
     pub kind: i32,
     /// The number of the device among those of its type.
@@ -63,11 +63,11 @@ pub struct DataType {
 /// `DLTensor`.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Elements {
+pub struct DlTensor {
     /// The first element lies `byte_offset` behind it.
     pub data: *mut c_void,
     /// Where the memory is.
-    pub device: Device,
+    pub device: DlDevice,
     /// How many dimensions there are.
     pub rank: i32,
     /// What the elements are.
@@ -93,7 +93,7 @@ pub struct Versioned {
     /// A sum of flags.
     pub flags: u64,
     /// The tensor.
-    pub elements: Elements,
+    pub elements: DlTensor,
 }
 
 /// `DLManagedTensor`.
@@ -101,7 +101,7 @@ pub struct Versioned {
 #[repr(C)]
 pub struct Legacy {
     /// The tensor.
-    pub elements: Elements,
+    pub elements: DlTensor,
     /// The producer's.
     pub manager: *mut c_void,
     /// Releases the tensor and this struct.
@@ -109,15 +109,15 @@ pub struct Legacy {
 }
 
 /// A form of managed tensors.
-pub trait Form: Sized + 'static {
+pub trait ManagedForm: Sized + 'static {
     /// One of ours. Fails if the form cannot say that the elements are only to be read.
-    fn new(elements: Elements, read_only: bool) -> Result<Self>;
+    fn new(elements: DlTensor, read_only: bool) -> Result<Self>;
 
     /// Refuses a version of which nothing but the deleter is known.
     fn check(&self) -> Result<()>;
 
     /// The tensor.
-    fn elements(&self) -> &Elements;
+    fn elements(&self) -> &DlTensor;
 
     /// Whether the elements may only be read.
     fn is_read_only(&self) -> bool;
@@ -129,8 +129,8 @@ pub trait Form: Sized + 'static {
     unsafe fn release(managed: NonNull<Self>);
 }
 
-impl Form for Versioned {
-    fn new(elements: Elements, read_only: bool) -> Result<Versioned> {
+impl ManagedForm for Versioned {
+    fn new(elements: DlTensor, read_only: bool) -> Result<Versioned> {
         let flags = if read_only { READ_ONLY } else { 0 };
         let (manager, deleter) = (ptr::null_mut(), Some(delete::<Versioned> as _));
         Ok(Versioned { version: VERSION, manager, deleter, flags, elements })
@@ -146,7 +146,7 @@ impl Form for Versioned {
         )))
     }
 
-    fn elements(&self) -> &Elements {
+    fn elements(&self) -> &DlTensor {
         &self.elements
     }
 
@@ -164,8 +164,8 @@ impl Form for Versioned {
     }
 }
 
-impl Form for Legacy {
-    fn new(elements: Elements, read_only: bool) -> Result<Legacy> {
+impl ManagedForm for Legacy {
+    fn new(elements: DlTensor, read_only: bool) -> Result<Legacy> {
         if read_only {
             return Err(Error::invalid(
                 "tensor",
@@ -180,7 +180,7 @@ impl Form for Legacy {
         Ok(())
     }
 
-    fn elements(&self) -> &Elements {
+    fn elements(&self) -> &DlTensor {
         &self.elements
     }
 
@@ -214,7 +214,7 @@ struct Exported<F> {
 ///
 /// INVALID_ARGUMENT if the elements are only to be read and the form cannot say so. UNAVAILABLE for
 /// memory of a GPU that cannot be used.
-pub fn export<F: Form>(tensor: &Tensor) -> Result<NonNull<F>> {
+pub fn export<F: ManagedForm>(tensor: &Tensor) -> Result<NonNull<F>> {
     let layout = tensor.layout();
     let (mut shape, mut strides) = ([0; MAX_RANK], [0; MAX_RANK]);
     for (to, &size) in shape.iter_mut().zip(layout.shape.iter()) {
@@ -223,7 +223,7 @@ pub fn export<F: Form>(tensor: &Tensor) -> Result<NonNull<F>> {
     for (to, &stride) in strides.iter_mut().zip(layout.strides()) {
         *to = stride as i64;
     }
-    let elements = Elements {
+    let elements = DlTensor {
         data: tensor.address().cast(),
         device: device_to(tensor.device())?,
         rank: layout.shape.rank() as i32,
@@ -251,7 +251,7 @@ pub fn export<F: Form>(tensor: &Tensor) -> Result<NonNull<F>> {
 ///
 /// # Safety
 /// `managed` is null or came from [`export`], and this is the first time.
-unsafe extern "C" fn delete<F: Form>(managed: *mut F) {
+unsafe extern "C" fn delete<F: ManagedForm>(managed: *mut F) {
     if managed.is_null() {
         return;
     }
@@ -261,7 +261,7 @@ unsafe extern "C" fn delete<F: Form>(managed: *mut F) {
 }
 
 /// What a producer gave, until the last tensor over it is gone.
-struct ExportOwner<F: Form> {
+struct ExportOwner<F: ManagedForm> {
     managed: NonNull<F>,
     /// Whether it was taken over. If not, it is still the caller's.
     ours: Arc<AtomicBool>,
@@ -271,11 +271,11 @@ struct ExportOwner<F: Form> {
 
 // SAFETY: a deleter may be called on any thread, as DLPack says; the rest is only looked at when it is
 // made.
-unsafe impl<F: Form> Send for ExportOwner<F> {}
+unsafe impl<F: ManagedForm> Send for ExportOwner<F> {}
 // SAFETY: as above.
-unsafe impl<F: Form> Sync for ExportOwner<F> {}
+unsafe impl<F: ManagedForm> Sync for ExportOwner<F> {}
 
-impl<F: Form> Drop for ExportOwner<F> {
+impl<F: ManagedForm> Drop for ExportOwner<F> {
     fn drop(&mut self) {
         if self.ours.load(Ordering::Relaxed) {
             if self.on_gpu {
@@ -312,7 +312,7 @@ impl Imported {
 /// # Safety
 /// `managed` leads to a managed tensor of a producer, whose elements are there and initialised until
 /// its deleter is called; who else writes them keeps to the rule of [`crate::tensor`].
-pub unsafe fn import<F: Form>(managed: NonNull<F>) -> Result<Imported> {
+pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Imported> {
     // SAFETY: the caller's promise.
     let form = unsafe { managed.as_ref() };
     form.check()?;
@@ -347,7 +347,7 @@ pub unsafe fn import<F: Form>(managed: NonNull<F>) -> Result<Imported> {
 
 /// # Safety
 /// `elements` leads to as many sizes as it says, and strides, if there are any.
-unsafe fn layout_from(elements: &Elements) -> Result<Layout> {
+unsafe fn layout_from(elements: &DlTensor) -> Result<Layout> {
     let rank = usize::try_from(elements.rank).ok().filter(|&rank| rank <= MAX_RANK);
     let rank = rank
         .ok_or_else(|| wrong(&format!("{} dimensions; it has 0 to {MAX_RANK}", elements.rank)))?;
@@ -396,7 +396,7 @@ fn wrong(problem: &str) -> Error {
 }
 
 /// The device of a producer's memory. It and [`device_to`] are all that knows DLPack's devices.
-fn device_from(device: Device) -> Result<DeviceId> {
+fn device_from(device: DlDevice) -> Result<DeviceId> {
     match device.kind {
         CPU | PINNED => Ok(DeviceId::HOST),
         CUDA => {
@@ -412,14 +412,14 @@ fn device_from(device: Device) -> Result<DeviceId> {
 }
 
 /// The device of a tensor, for another library. What was queued on a GPU is done then.
-fn device_to(device: DeviceId) -> Result<Device> {
+fn device_to(device: DeviceId) -> Result<DlDevice> {
     if device.is_host_memory() {
         // All CPUs have the same memory.
-        return Ok(Device { kind: CPU, index: 0 });
+        return Ok(DlDevice { kind: CPU, index: 0 });
     }
     let gpu = registry::gpu(device)?;
     gpu.synchronize()?;
-    Ok(Device { kind: CUDA, index: gpu.card().ordinal() as i32 })
+    Ok(DlDevice { kind: CUDA, index: gpu.card().ordinal() as i32 })
 }
 
 fn data_type_of(dtype: DType) -> DataType {
@@ -464,16 +464,16 @@ mod tests {
     fn layouts_are_those_of_the_abi() {
         use std::mem::offset_of;
         assert_eq!(
-            (size_of::<Elements>(), size_of::<Versioned>(), size_of::<Legacy>()),
+            (size_of::<DlTensor>(), size_of::<Versioned>(), size_of::<Legacy>()),
             (48, 80, 64)
         );
         let offsets = [
-            offset_of!(Elements, device),
-            offset_of!(Elements, rank),
-            offset_of!(Elements, data_type),
-            offset_of!(Elements, shape),
-            offset_of!(Elements, strides),
-            offset_of!(Elements, byte_offset),
+            offset_of!(DlTensor, device),
+            offset_of!(DlTensor, rank),
+            offset_of!(DlTensor, data_type),
+            offset_of!(DlTensor, shape),
+            offset_of!(DlTensor, strides),
+            offset_of!(DlTensor, byte_offset),
         ];
         assert_eq!(offsets, [8, 16, 20, 24, 32, 40]);
         let offsets = [
@@ -486,7 +486,7 @@ mod tests {
         assert_eq!((offset_of!(Legacy, manager), offset_of!(Legacy, deleter)), (48, 56));
     }
 
-    fn there_and_back<F: Form>(tensor: &Tensor) -> Tensor {
+    fn there_and_back<F: ManagedForm>(tensor: &Tensor) -> Tensor {
         let managed = export::<F>(tensor).unwrap();
         // SAFETY: it was just exported.
         unsafe { import(managed) }.unwrap().take_over()

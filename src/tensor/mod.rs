@@ -50,7 +50,7 @@ pub use crate::kernels::layout::{Layout, MAX_RANK, Shape};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::view::{View, ViewMut};
-use origin::{Origin, Share};
+use origin::{BatchShare, Origin};
 use storage::Storage;
 
 /// A tensor. Cloning makes another reference to the same object; two references are *the very
@@ -72,7 +72,7 @@ struct TensorInner {
     /// The device that the tensor counts as being on: the storage's, or another one that reads
     /// the same memory.
     device: DeviceId,
-    share: Option<Share>,
+    share: Option<BatchShare>,
 }
 
 impl Tensor {
@@ -228,11 +228,11 @@ impl Tensor {
 
     /// This tensor as part of a global batch: a new object with the same elements.
     pub fn with_examples(&self, examples: u64) -> Tensor {
-        self.with_share(Share { examples, origin: None })
+        self.with_share(BatchShare { examples, origin: None })
     }
 
     /// The same with all that is known of the batch.
-    pub fn with_share(&self, share: Share) -> Tensor {
+    pub fn with_share(&self, share: BatchShare) -> Tensor {
         Tensor(Arc::new(TensorInner { share: Some(share), ..(*self.0).clone() }))
     }
 
@@ -441,7 +441,7 @@ pub struct TensorParts<'a> {
     pub layout: Layout,
     pub offset: usize,
     pub device: DeviceId,
-    pub share: Option<Share>,
+    pub share: Option<BatchShare>,
 }
 
 impl fmt::Debug for Tensor {

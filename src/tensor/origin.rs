@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// The part of a global batch that a tensor is.
 #[derive(Clone, Debug)]
-pub struct Share {
+pub struct BatchShare {
     /// How many examples of the batch it holds.
     pub examples: u64,
     /// Which batch, if several processes have read the same one, each to take its part.
@@ -15,7 +15,7 @@ pub struct Share {
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "names and types say it")]
 pub struct Origin {
-    pub source: Arc<Source>,
+    pub source: Arc<BatchSource>,
     /// How often its pass had begun anew.
     pub round: u64,
     /// Its number in the round, from 0; batches that failed have one, too.
@@ -34,7 +34,7 @@ impl Origin {
 
 /// What a batch was read from: names of what must be the same in all processes, with how it is in this one.
 #[derive(Debug)]
-pub struct Source {
+pub struct BatchSource {
     /// In order.
     pub quantities: Vec<(String, String)>,
 }

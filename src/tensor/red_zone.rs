@@ -1,6 +1,6 @@
-//! Fences around memory that a program writes, and a pattern that shows what it has written.
+//! Red zones around memory that a program writes, and a pattern that shows what it has written.
 //!
-//! A callback that writes behind the end of a buffer, or before its beginning, changes the pattern of a fence;
+//! A callback that writes behind the end of a buffer, or before its beginning, changes the pattern of a red zone;
 //! one that leaves elements out, or writes when nobody should, is found by the pattern in the buffer
 //! itself. A write need not be an assignment: `+=` and its like read the pattern first. So it must be one that
 //! they change ([`Pattern`]).
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::tensor::storage::{ALIGNMENT, Storage, exhausted};
 use crate::tensor::{DType, Layout, Shape, Tensor};
 
-/// How many bytes a fence has, on each side at least.
+/// How many bytes a red zone has, on each side at least.
 pub const WIDTH: usize = 256;
 
 /// Bytes, by their places in a storage, which come again and again.
@@ -189,7 +189,7 @@ pub struct RedZone {
     behind: Region,
 }
 
-/// Where a fence was changed, as close to its buffer as it was.
+/// Where a red zone was changed, as close to its buffer as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breach {
     /// The last byte that was changed lies so many bytes before the first one of the buffer.
@@ -210,7 +210,7 @@ impl std::fmt::Display for Breach {
 }
 
 impl RedZone {
-    /// The fence around `bytes` bytes from `start` on, up to `end`. The storage has [`WIDTH`] bytes
+    /// The red zone around `bytes` bytes from `start` on, up to `end`. The storage has [`WIDTH`] bytes
     /// before `start`, and `end` is as many behind the last byte, or more.
     pub fn around(
         storage: &Arc<Storage>,
@@ -226,9 +226,9 @@ impl RedZone {
         }
     }
 
-    /// Makes the fence whole.
+    /// Makes the red zone whole.
     pub fn raise(&self) -> Result<()> {
-        // SAFETY: fences are no part of what anybody was given, so that a program that is at them has
+        // SAFETY: red zones are no part of what anybody was given, so that a program that is at them has
         // a mistake. Bytes of one storage are written one by one, and so are not torn.
         unsafe {
             self.ahead.poison()?;
@@ -252,9 +252,9 @@ impl Region {
     }
 }
 
-/// A buffer of its own with a fence around it.
+/// A buffer of its own with a red zone around it.
 pub struct GuardedMemory {
-    /// The bytes between the fences.
+    /// The bytes between the red zones.
     pub region: Region,
     /// What is around them.
     pub red_zone: RedZone,
@@ -284,7 +284,7 @@ impl GuardedMemory {
         Ok(GuardedMemory { region, red_zone })
     }
 
-    /// A contiguous tensor with a fence around it, full of the pattern.
+    /// A contiguous tensor with a red zone around it, full of the pattern.
     pub fn tensor(dtype: DType, shape: Shape, device: DeviceId) -> Result<(Tensor, GuardedMemory)> {
         let pattern = Pattern::of(dtype);
         let guarded = GuardedMemory::with(shape.bytes(dtype)?, device, pattern, pattern)?;
@@ -293,7 +293,7 @@ impl GuardedMemory {
         Ok((tensor, guarded))
     }
 
-    /// Fills the bytes between the fences with the pattern. The callback that got them is done
+    /// Fills the bytes between the red zones with the pattern. The callback that got them is done
     /// with them.
     pub fn poison(&self) -> Result<()> {
         // SAFETY: nobody has a right to the memory any more. A program that is at it nevertheless has
@@ -312,12 +312,12 @@ mod tests {
     use super::*;
 
     fn write(guarded: &GuardedMemory, offset: isize, byte: u8) {
-        // SAFETY: within the storage of the fences, which nobody else has.
+        // SAFETY: within the storage of the red zones, which nobody else has.
         unsafe { guarded.address().offset(offset).write(byte) };
     }
 
     #[test]
-    fn each_byte_of_both_fences_is_watched() {
+    fn each_byte_of_both_red_zones_is_watched() {
         for bytes in [0, 1, 63, 64, 100] {
             let guarded = GuardedMemory::new(bytes, DeviceId::HOST).unwrap();
             assert!(guarded.address().addr().is_multiple_of(ALIGNMENT));
@@ -407,7 +407,7 @@ mod tests {
 
     macro_rules! of_floats {
         ($type:ty, $epsilon:expr) => {
-            changes!($type, |number| <$type as Real>::from_f64(number),
+            changes!($type, |number| <$type as PatternFloat>::from_f64(number),
                 [0.0, 1.0, -1.0, 0.5, 2.0, 1e-3, -1e3, 3.0, 1e-30, 1.0 + $epsilon, 1.0 - $epsilon / 2.0], [
                 "=": |_, by| by, "+=": |was, by| was + by, "-=": |was, by| was - by, "*=": |was, by| was * by,
                 "/=": |was, by| was / by
@@ -416,25 +416,25 @@ mod tests {
     }
 
     /// Floats as programs compute with them.
-    trait Real {
+    trait PatternFloat {
         fn from_f64(number: f64) -> Self;
     }
-    impl Real for f32 {
+    impl PatternFloat for f32 {
         fn from_f64(number: f64) -> f32 {
             number as f32
         }
     }
-    impl Real for f64 {
+    impl PatternFloat for f64 {
         fn from_f64(number: f64) -> f64 {
             number
         }
     }
-    impl Real for half::f16 {
+    impl PatternFloat for half::f16 {
         fn from_f64(number: f64) -> half::f16 {
             half::f16::from_f64(number)
         }
     }
-    impl Real for half::bf16 {
+    impl PatternFloat for half::bf16 {
         fn from_f64(number: f64) -> half::bf16 {
             half::bf16::from_f64(number)
         }
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operator_changes_each_fence() {
+    fn each_operator_changes_each_red_zone() {
         let (mut tried, mut seen) = (0, 0);
         for dtype in DType::ALL {
             let size = dtype.size() as isize;
@@ -471,7 +471,7 @@ mod tests {
             for Change { what, apply, operand, is_identity } in changes_of(dtype) {
                 for (kind, guarded) in [("tensor", &typed), ("memory", &memory)] {
                     let change = |offset: isize| {
-                        // SAFETY: a multiple of the element's size, between the ends of the fences.
+                        // SAFETY: a multiple of the element's size, between the ends of the red zones.
                         unsafe { apply(guarded.address().offset(offset), operand) };
                     };
                     let signals = kind == "tensor" && dtype.is_float();

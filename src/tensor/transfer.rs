@@ -4,7 +4,7 @@
 use crate::device::cuda::gpu::Gpu;
 use crate::device::{DeviceId, registry};
 use crate::error::{Error, Result};
-use crate::kernels::cuda::{Place, on_gpu};
+use crate::kernels::cuda::{GpuPlace, on_gpu};
 use crate::tensor::{Tensor, TensorMut};
 
 impl Tensor {
@@ -42,8 +42,8 @@ impl Tensor {
     }
 
     /// The elements as kernels of its GPU find them.
-    pub(crate) fn place(&self) -> Place {
-        Place { address: self.on_device(), dtype: self.dtype(), layout: *self.layout() }
+    pub(crate) fn place(&self) -> GpuPlace {
+        GpuPlace { address: self.on_device(), dtype: self.dtype(), layout: *self.layout() }
     }
 
     /// The bytes from the first element to the end of the last one.

@@ -61,7 +61,7 @@ pub struct EpochReport {
 pub type Progress<'a> = dyn FnMut(&EpochReport, Option<&ApplyReport>) -> Result<()> + 'a;
 
 /// Is given the step and the element that a pass begins with, before the step runs on it.
-pub type First<'a> = dyn Fn(&ReplicaFunction, &Value) -> Result<()> + 'a;
+pub type BeforeFirstStep<'a> = dyn Fn(&ReplicaFunction, &Value) -> Result<()> + 'a;
 
 impl Epoch<'_> {
     /// Does all that. `function` is the step; `user_data` is kept until its last callback is back.
@@ -84,7 +84,7 @@ impl Epoch<'_> {
         &self,
         function: Arc<ReplicaFunction>,
         user_data: Option<Arc<dyn Any + Send + Sync>>,
-        first: &First<'_>,
+        first: &BeforeFirstStep<'_>,
         progress: &mut Progress<'_>,
     ) -> Result<EpochReport> {
         self.check()?;
@@ -101,7 +101,7 @@ impl Epoch<'_> {
         &self,
         function: Arc<ReplicaFunction>,
         user_data: Option<Arc<dyn Any + Send + Sync>>,
-        first: &First<'_>,
+        first: &BeforeFirstStep<'_>,
         progress: &mut Progress<'_>,
         metrics: &Arc<EpochMetrics>,
     ) -> Result<EpochReport> {

@@ -2,7 +2,7 @@
 //! devices that are kept in step.
 //!
 //! A copy comes into being when it is first asked for, and stays. Code that writes elements says so
-//! first ([`Buffer::to_write`], [`Buffer::begin_update`]): the copies are then out of step, and the
+//! first ([`VariableBuffer::to_write`], [`VariableBuffer::begin_update`]): the copies are then out of step, and the
 //! next request brings the one that it is for in step again. An update that writes the copies along
 //! with the elements says so at its end, and no request finds anything to do.
 //!
@@ -42,18 +42,18 @@ pub fn copy_number(variable: DType, copy: DType) -> Option<usize> {
 }
 
 /// A low-precision copy of a buffer.
-struct Copy {
+struct LowPrecisionCopy {
     tensor: Tensor,
     /// All of the tensor, if it lies in host memory.
     span: Option<SpanMut<'static>>,
 }
 
-impl Copy {
+impl LowPrecisionCopy {
     /// A copy of that dtype of `elements`, with nothing in it.
-    fn new(dtype: DType, elements: &Tensor) -> Result<Copy> {
+    fn new(dtype: DType, elements: &Tensor) -> Result<LowPrecisionCopy> {
         let tensor = Tensor::uninitialized(dtype, elements.shape(), elements.device())?;
         if !tensor.device().is_host_memory() {
-            return Ok(Copy { tensor, span: None });
+            return Ok(LowPrecisionCopy { tensor, span: None });
         }
         // SAFETY: the span is kept with the tensor. It is used by updates, at whose time the
         // strategy has nobody else at the variable.
@@ -62,14 +62,14 @@ impl Copy {
             span.map(|span| span.held())
         };
         let span = Some(span.ok_or_else(not_contiguous)?);
-        Ok(Copy { tensor, span })
+        Ok(LowPrecisionCopy { tensor, span })
     }
 }
 
 #[derive(Default)]
-pub(super) struct Buffer {
+pub(super) struct VariableBuffer {
     elements: OnceLock<Tensor>,
-    copies: OfCopies<OnceLock<Copy>>,
+    copies: OfCopies<OnceLock<LowPrecisionCopy>>,
     /// Whether a copy is there and is the rounding of the elements.
     in_step: OfCopies<AtomicBool>,
     on_devices: DeviceCopies,
@@ -81,14 +81,14 @@ pub(super) struct Buffer {
     pub(super) shown: Mutex<Shown>,
 }
 
-impl Buffer {
+impl VariableBuffer {
     /// A buffer of these elements.
-    pub(super) fn of(elements: Tensor) -> Buffer {
-        Buffer { elements: elements.into(), ..Buffer::default() }
+    pub(super) fn of(elements: Tensor) -> VariableBuffer {
+        VariableBuffer { elements: elements.into(), ..VariableBuffer::default() }
     }
 
     /// Makes the elements, with anything in them, if there are none. They are as those of `other`.
-    pub(super) fn reserve(&self, other: &Buffer) -> Result<()> {
+    pub(super) fn reserve(&self, other: &VariableBuffer) -> Result<()> {
         if self.elements.get().is_none() {
             let other = other.elements();
             let fresh = Tensor::uninitialized(other.dtype(), other.shape(), other.device())?;
@@ -169,7 +169,7 @@ impl Buffer {
         }
         let elements = self.elements();
         if self.copies[number].get().is_none() {
-            let fresh = Copy::new(COPY_DTYPES[number], elements)?;
+            let fresh = LowPrecisionCopy::new(COPY_DTYPES[number], elements)?;
             // Copies are made under the lock, so that nobody was faster.
             let _ = self.copies[number].set(fresh);
         }
@@ -193,7 +193,7 @@ impl Buffer {
 
     /// To be called before an update writes the elements, `all` of them or some: which copies it
     /// has to write along. All of the others are out of step afterwards, those it writes until
-    /// [`Buffer::end_update`].
+    /// [`VariableBuffer::end_update`].
     pub(super) fn begin_update(&self, all: bool) -> OfCopies<bool> {
         self.on_devices.outdate();
         std::array::from_fn(|number| {

@@ -33,14 +33,14 @@ pub enum Distribution {
         spread: f64,
     },
     /// Of variance 2 / (fan in + fan out), by the shape.
-    Glorot(Form),
+    Glorot(DistributionForm),
     /// Of variance 2 / fan in, by the shape.
-    He(Form),
+    He(DistributionForm),
 }
 
 /// How a distribution whose variance is given looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum DistributionForm {
     /// Uniform around 0.
     Uniform,
     /// Normal around 0, cut off at two standard deviations of the normal distribution, which is that
@@ -102,14 +102,14 @@ impl Distribution {
     }
 }
 
-impl Form {
+impl DistributionForm {
     fn of_variance(self, variance: f64, mut source: InitialSource) -> Box<dyn FnMut() -> f64> {
         match self {
-            Form::Uniform => {
+            DistributionForm::Uniform => {
                 let limit = (3.0 * variance).sqrt();
                 Box::new(move || limit * source.centred())
             }
-            Form::TruncatedNormal => {
+            DistributionForm::TruncatedNormal => {
                 let deviation = variance.sqrt() / DEVIATION_WHEN_CUT;
                 Box::new(move || deviation * source.truncated_normal())
             }
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn distributions_have_their_moments_and_bounds() {
         let shape = [3, 3, 60, 140]; // fans 540 and 1260, 75600 elements
-        let (uniform, cut) = (Form::Uniform, Form::TruncatedNormal);
+        let (uniform, cut) = (DistributionForm::Uniform, DistributionForm::TruncatedNormal);
         let (glorot, he): (f64, f64) = (2.0 / (540.0 + 1260.0), 2.0 / 540.0);
         let table = [
             (Distribution::Uniform { mean: 1.0, spread: 0.5 }, 1.0, 0.25 / 3.0, 0.5),
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn seed_and_name_choose_the_numbers() {
-        let how = Distribution::He(Form::TruncatedNormal);
+        let how = Distribution::He(DistributionForm::TruncatedNormal);
         let first = drawn(how, &[4, 4], 1, "a");
         assert_eq!(first, drawn(how, &[4, 4], 1, "a"));
         assert_ne!(first, drawn(how, &[4, 4], 2, "a"));
@@ -274,8 +274,8 @@ mod tests {
         let uniform = bits(Distribution::Uniform { mean: 0.0, spread: 1.0 });
         assert_eq!(uniform, GOLDEN_UNIFORM);
         assert_eq!(bits(Distribution::Normal { mean: 0.0, spread: 1.0 }), GOLDEN_NORMAL);
-        assert_eq!(bits(Distribution::Glorot(Form::Uniform)), GOLDEN_GLOROT_UNIFORM);
-        assert_eq!(bits(Distribution::He(Form::TruncatedNormal)), GOLDEN_HE_NORMAL);
+        assert_eq!(bits(Distribution::Glorot(DistributionForm::Uniform)), GOLDEN_GLOROT_UNIFORM);
+        assert_eq!(bits(Distribution::He(DistributionForm::TruncatedNormal)), GOLDEN_HE_NORMAL);
     }
 
     const GOLDEN_UNIFORM: [u64; 4] = [

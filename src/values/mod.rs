@@ -24,7 +24,7 @@ use indexed_slices::IndexedSlices;
 use limits::NestSize;
 pub use per_replica::{Component, PerReplica};
 use variable::Variable;
-pub use view::View;
+pub use view::VariableView;
 
 /// What lists of a nest are lists of, for messages.
 const ITEMS: &str = "items of a nest";

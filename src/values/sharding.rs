@@ -8,12 +8,12 @@ use crate::kernels::update::measure::TILE;
 /// A part of a variable for each rank, one behind the other, and which of them is this process's. Inner
 /// boundaries are at multiples of [`TILE`] elements, so that norms can be put together of the parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sharding {
+pub struct VariableSharding {
     boundaries: Arc<[usize]>,
     rank: usize,
 }
 
-impl Sharding {
+impl VariableSharding {
     /// The part of rank `rank`.
     pub fn of(&self, rank: usize) -> Range<usize> {
         self.boundaries[rank]..self.boundaries[rank + 1]
@@ -49,7 +49,7 @@ impl Loads {
     /// ranks get as many tiles; those that are left go to the ranks which have the least so far. So small
     /// variables, too, come to be spread over all ranks, and all ranks that divide the same variables in
     /// the same order divide them alike.
-    pub fn divide(&mut self, rank: usize, elements: usize, size: usize) -> Sharding {
+    pub fn divide(&mut self, rank: usize, elements: usize, size: usize) -> VariableSharding {
         let (ranks, tiles) = (self.0.len(), elements.div_ceil(TILE));
         let mut by_load: Vec<usize> = (0..ranks).collect();
         by_load.sort_by_key(|&rank| (self.0[rank], rank));
@@ -64,7 +64,7 @@ impl Loads {
             *load += ((end - start) * size) as u64;
             boundaries.push(end);
         }
-        Sharding { boundaries: boundaries.into(), rank }
+        VariableSharding { boundaries: boundaries.into(), rank }
     }
 }
 
@@ -78,7 +78,7 @@ mod tests {
             let mut loads = vec![Loads::new(ranks), Loads::new(ranks)];
             for step in 0..300 {
                 let elements = [0, 1, 7, 1024, 1025, 5000, 33, 100_000, 1 << 20][step * 5 % 9];
-                let divided: Vec<Sharding> = loads
+                let divided: Vec<VariableSharding> = loads
                     .iter_mut()
                     .enumerate()
                     .map(|(rank, loads)| loads.divide(rank % ranks, elements, 4))

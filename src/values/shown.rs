@@ -6,13 +6,13 @@ use crate::tensor::red_zone::Region;
 /// What callbacks see of a buffer and its copies.
 #[derive(Default)]
 pub(super) struct Shown {
-    pub kept: Vec<Kept>,
+    pub kept: Vec<ShownMemory>,
     /// How many views there are.
     pub views: usize,
 }
 
 /// Memory that callbacks see, as it was.
-pub(super) struct Kept {
+pub(super) struct ShownMemory {
     pub region: Region,
     /// How often the buffer had been written.
     pub writes: u64,

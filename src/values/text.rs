@@ -10,7 +10,7 @@ use crate::values::variable::Variable;
 type Contents<'a> = &'a dyn Fn(&Variable) -> Option<Tensor>;
 
 /// A value in words, with the contents of its variables as far as they are given.
-pub struct Text<'a> {
+pub struct ValueText<'a> {
     value: &'a Value,
     contents: Contents<'a>,
 }
@@ -18,8 +18,8 @@ pub struct Text<'a> {
 impl Value {
     /// The value in words; `contents` gives the contents of variables. Displaying a value leaves them
     /// out, since who may read a variable depends on who is writing it.
-    pub fn text_with<'a>(&'a self, contents: Contents<'a>) -> Text<'a> {
-        Text { value: self, contents }
+    pub fn text_with<'a>(&'a self, contents: Contents<'a>) -> ValueText<'a> {
+        ValueText { value: self, contents }
     }
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for Value {
     }
 }
 
-impl fmt::Display for Text<'_> {
+impl fmt::Display for ValueText<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let contents = self.contents;
         let mut lines = Lines { to: formatter, indent: 0, ended: false, contents };

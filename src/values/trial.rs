@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "copies are read when nobody writes them")]
 
-use super::buffer::{Buffer, copy_number};
+use super::buffer::{VariableBuffer, copy_number};
 use super::variable::Variable;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -19,7 +19,7 @@ impl Variable {
         mut inspect: impl FnMut(&Tensor, &Tensor) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         // Rounded as the copies were, on the device where they were.
-        let right = Buffer::of(value.clone());
+        let right = VariableBuffer::of(value.clone());
         for copy in self.buffer(self.committed_buffer()).copies_in_step() {
             let expected = match copy_number(value.dtype(), copy.dtype()) {
                 _ if copy.dtype() == value.dtype() => value,

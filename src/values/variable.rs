@@ -15,8 +15,8 @@ use crate::error::Result;
 use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Shape, Tensor, TensorMut};
 use crate::text::Text;
-use crate::values::buffer::{Buffer, OfCopies};
-use crate::values::sharding::Sharding;
+use crate::values::buffer::{OfCopies, VariableBuffer};
+use crate::values::sharding::VariableSharding;
 pub use crate::values::variable_spec::{Aggregation, Synchronization, VariableSpec};
 
 /// Takes the memory of variables that were released while a step may still read it through
@@ -51,9 +51,9 @@ struct VariableInner {
     shape: Shape,
     device: DeviceId,
     /// How it is divided among several ranks.
-    sharding: Option<Sharding>,
+    sharding: Option<VariableSharding>,
     /// The second buffer comes into being when a step first writes the variable, and stays.
-    buffers: [Buffer; 2],
+    buffers: [VariableBuffer; 2],
     /// The buffer with the committed value.
     committed: AtomicUsize,
     /// The buffer that the step in flight sees; differs from `committed` once the step wrote.
@@ -82,7 +82,7 @@ impl Variable {
         spec: VariableSpec,
         value: Tensor,
         keeper: Weak<dyn Keeper>,
-        sharding: Option<Sharding>,
+        sharding: Option<VariableSharding>,
     ) -> Variable {
         let (dtype, shape, device) = (value.dtype(), value.shape(), value.device());
         let stays = !value.storage().0.is_own();
@@ -92,7 +92,7 @@ impl Variable {
             shape,
             device,
             sharding,
-            buffers: [Buffer::of(value), Buffer::default()],
+            buffers: [VariableBuffer::of(value), VariableBuffer::default()],
             committed: AtomicUsize::new(0),
             visible: AtomicUsize::new(0),
             has_copies: AtomicBool::new(false),
@@ -139,7 +139,7 @@ impl Variable {
     }
 
     /// How its elements are divided among several ranks: which of them each updates.
-    pub fn sharding(&self) -> Option<&Sharding> {
+    pub fn sharding(&self) -> Option<&VariableSharding> {
         self.0.sharding.as_ref()
     }
 
@@ -342,7 +342,7 @@ impl Variable {
     }
 
     /// One of the two buffers.
-    pub(super) fn buffer(&self, buffer: usize) -> &Buffer {
+    pub(super) fn buffer(&self, buffer: usize) -> &VariableBuffer {
         &self.0.buffers[buffer]
     }
 
@@ -387,7 +387,7 @@ impl fmt::Debug for Variable {
 impl Drop for VariableInner {
     fn drop(&mut self) {
         if let Some(keeper) = self.keeper.upgrade() {
-            keeper.keep(&mut self.buffers.iter_mut().flat_map(Buffer::take));
+            keeper.keep(&mut self.buffers.iter_mut().flat_map(VariableBuffer::take));
         }
     }
 }

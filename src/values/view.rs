@@ -7,7 +7,7 @@
 
 #![expect(unsafe_code, reason = "a variable gets its value back when no callback is at it")]
 
-use super::shown::Kept;
+use super::shown::ShownMemory;
 use super::variable::Variable;
 use crate::device::DeviceId;
 use crate::error::Result;
@@ -15,8 +15,8 @@ use crate::tensor::Tensor;
 use crate::tensor::red_zone::Region;
 
 /// A callback's view of a variable: one of a buffer's elements, or of a copy of them. Views are let go of
-/// one by one, by [`View::end`].
-pub struct View {
+/// one by one, by [`VariableView::end`].
+pub struct VariableView {
     variable: Variable,
     buffer: usize,
     /// How often that had been written when the view was given.
@@ -24,14 +24,14 @@ pub struct View {
     value: Tensor,
 }
 
-impl View {
+impl VariableView {
     /// Keeps what `value` is, which is that buffer of the variable or a copy of it. Nobody writes it before
     /// this returns, unless by a view of it.
-    pub fn new(variable: &Variable, buffer: usize, value: &Tensor) -> Result<View> {
+    pub fn new(variable: &Variable, buffer: usize, value: &Tensor) -> Result<VariableView> {
         let of_buffer = variable.buffer(buffer);
         let mut shown = of_buffer.shown.lock();
         let writes = of_buffer.writes();
-        let is_it = |kept: &Kept| kept.writes == writes && kept.region.is_of(value);
+        let is_it = |kept: &ShownMemory| kept.writes == writes && kept.region.is_of(value);
         if !shown.kept.iter().any(is_it) {
             let is_own = Region::of(of_buffer.elements()).is_of(value);
             // What a step has assigned is gone if the step fails.
@@ -44,10 +44,16 @@ impl View {
                 None => Region::of(value).fingerprint()?,
             };
             let region = Region::of(value);
-            shown.kept.push(Kept { region, writes, fingerprint, elements, is_changed: false });
+            shown.kept.push(ShownMemory {
+                region,
+                writes,
+                fingerprint,
+                elements,
+                is_changed: false,
+            });
         }
         shown.views += 1;
-        Ok(View { variable: variable.clone(), buffer, writes, value: value.clone() })
+        Ok(VariableView { variable: variable.clone(), buffer, writes, value: value.clone() })
     }
 
     /// The variable.
@@ -69,7 +75,8 @@ impl View {
         if buffer.writes() != self.writes {
             return Ok(false);
         }
-        let is_it = |kept: &&mut Kept| kept.writes == self.writes && kept.region.is_of(&self.value);
+        let is_it =
+            |kept: &&mut ShownMemory| kept.writes == self.writes && kept.region.is_of(&self.value);
         let Some(kept) = shown.kept.iter_mut().find(is_it) else { return Ok(false) };
         let is_changed = kept.region.fingerprint()? != kept.fingerprint;
         kept.is_changed |= is_changed;
@@ -94,7 +101,7 @@ impl View {
             return Ok(());
         }
         buffer.outdate_copies();
-        let is_now = |kept: &Kept| kept.is_changed && kept.writes == buffer.writes();
+        let is_now = |kept: &ShownMemory| kept.is_changed && kept.writes == buffer.writes();
         let was = kept.iter().find(|kept| is_now(kept) && kept.elements.is_some());
         match was.and_then(|kept| kept.elements.as_ref()) {
             Some(was) if self.variable.committed_buffer() == self.buffer => alone(&mut || {

@@ -11,7 +11,7 @@ use umbo::error::Result;
 use umbo::input::{Dataset, PassIterator, ShuffleOptions, distribute_dataset};
 use umbo::kernels::update::tiles::Tile;
 use umbo::metrics::Metrics;
-use umbo::metrics::kind::Kind;
+use umbo::metrics::kind::MetricKind;
 use umbo::optimizer::adagrad::Adagrad;
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::custom::Custom;
@@ -240,10 +240,10 @@ impl Scene {
             _ => vec![(optimizer, gradients(&variables, &row_sparse))],
         };
         let metrics = Metrics::new(&strategy);
-        metrics.define("loss", Kind::Mean).unwrap();
-        metrics.define("seen", Kind::Count).unwrap();
-        metrics.define("matrix", Kind::confusion(3).unwrap()).unwrap();
-        metrics.define("auc", Kind::auc(4, 0.0, 1.0).unwrap()).unwrap();
+        metrics.define("loss", MetricKind::Mean).unwrap();
+        metrics.define("seen", MetricKind::Count).unwrap();
+        metrics.define("matrix", MetricKind::confusion(3).unwrap()).unwrap();
+        metrics.define("auc", MetricKind::auc(4, 0.0, 1.0).unwrap()).unwrap();
         let shuffle = ShuffleOptions { buffer_size: 7, seed: 3, keep_order_each_pass: false };
         let numbers = Dataset::range(1, 18, 1).unwrap().shuffle(&shuffle).unwrap();
         let batches = numbers.repeat(-1).unwrap().batch(5, false).unwrap();

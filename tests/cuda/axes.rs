@@ -1,4 +1,4 @@
-use umbo::kernels::cuda::Launcher;
+use umbo::kernels::cuda::KernelLauncher;
 use umbo::kernels::dtype::DType;
 use umbo::kernels::instruction_set::Instructions;
 use umbo::kernels::layout::MAX_RANK;
@@ -42,7 +42,7 @@ fn check(
     let reduced = mask(axes);
     // SAFETY: nobody else has the memory.
     unsafe {
-        let mut launcher = Launcher::new(machine).with_thresholds(thresholds(few_are_many));
+        let mut launcher = KernelLauncher::new(machine).with_thresholds(thresholds(few_are_many));
         launcher.reduce_over_axes(op, &places, &reduced, &place).unwrap();
     }
     let views: Vec<_> = inputs.iter().map(Memory::view).collect();
@@ -178,7 +178,7 @@ fn what_cannot_be_reduced_is_refused(machine: &dyn Machine) {
         (vec![float; 70_000], row, "at most"),
     ];
     for (inputs, output, what) in cases {
-        let mut launcher = Launcher::new(machine);
+        let mut launcher = KernelLauncher::new(machine);
         // SAFETY: nothing is queued.
         let result =
             unsafe { launcher.reduce_over_axes(ReduceOp::Mean, &inputs, &mask(&[0]), &output) };

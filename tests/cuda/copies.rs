@@ -1,4 +1,4 @@
-use umbo::kernels::cuda::{Gradient, Launcher, Place, TableRows, Update};
+use umbo::kernels::cuda::{GpuPlace, GpuUpdate, Gradient, KernelLauncher, TableRows};
 use umbo::kernels::dtype::DType;
 use umbo::kernels::float::half_precision::{f32_to_bf16, f32_to_f16};
 use umbo::kernels::update::weighted_sum::Clipping;
@@ -55,7 +55,7 @@ fn check(
             _ => 0,
         })
     };
-    let slots: Vec<Place> =
+    let slots: Vec<GpuPlace> =
         (0..rule.slots().len()).map(|slot| of_state(slot).on(machine)).collect();
     let slots: Vec<u64> = slots.iter().map(|place| place.address).collect();
     let of_copy = |dtype| Memory::new(dtype, &[ELEMENTS], Lie::Dense, || 0).on(machine);
@@ -65,7 +65,7 @@ fn check(
     let scalars = rule.prepare(&rates, &rule.initial_running()).unwrap();
     let numbers: Vec<usize> = (0..ELEMENTS / WIDTH).collect();
     let rows = TableRows { numbers: &numbers, elements: WIDTH as u64, of: numbers.len() };
-    let update = Update {
+    let update = GpuUpdate {
         gradient: Gradient {
             dtype: DType::Float32,
             elements: ELEMENTS as u64,
@@ -85,7 +85,7 @@ fn check(
     };
     // SAFETY: nobody else has the memory.
     unsafe {
-        let mut launcher = Launcher::new(machine).with_thresholds(thresholds(few_are_many));
+        let mut launcher = KernelLauncher::new(machine).with_thresholds(thresholds(few_are_many));
         launcher.update(&[update]).unwrap();
     }
     // LAMB's quotient of norms is not a number where one of the weights is not.

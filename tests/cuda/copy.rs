@@ -1,6 +1,6 @@
 use umbo::kernels::copy::combine;
 use umbo::kernels::copy::layouts::copy;
-use umbo::kernels::cuda::Launcher;
+use umbo::kernels::cuda::KernelLauncher;
 use umbo::kernels::dtype::DType;
 use umbo::kernels::float::half_precision::{
     bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f64_to_bf16, f64_to_f16,
@@ -29,7 +29,7 @@ fn shapes() -> Vec<Vec<usize>> {
 
 fn copies_between_all_layouts(machine: &dyn Machine) {
     let mut noise = Noise::new(1);
-    let mut launcher = Launcher::new(machine);
+    let mut launcher = KernelLauncher::new(machine);
     for dtype in DType::ALL {
         for shape in shapes() {
             for (from_lie, to_lie) in LIES.into_iter().flat_map(|lie| LIES.map(|to| (lie, to))) {
@@ -58,7 +58,7 @@ fn a_list_of_copies(machine: &dyn Machine) {
     let pairs: Vec<_> =
         from.iter().zip(&to).map(|(from, to)| (from.on(machine), to.on(machine))).collect();
     // SAFETY: nobody else has the memory.
-    unsafe { Launcher::new(machine).copy(&pairs).unwrap() };
+    unsafe { KernelLauncher::new(machine).copy(&pairs).unwrap() };
     for ((from, to), (_, place)) in from.iter().zip(&mut to).zip(&pairs) {
         copy(Instructions::chosen(), &from.view(), &mut to.view_mut()).unwrap();
         to.check(machine, place, &|| format!("{:?} of {}", to.layout, to.dtype));
@@ -75,7 +75,7 @@ fn fills(machine: &dyn Machine) {
                 let mut zeros = before.clone();
                 let places = [before.on(machine), before.on(machine)];
                 let mut launcher =
-                    Launcher::new(machine).with_thresholds(thresholds(lie == Lie::Shifted));
+                    KernelLauncher::new(machine).with_thresholds(thresholds(lie == Lie::Shifted));
                 // SAFETY: nobody else has the memory.
                 unsafe {
                     launcher.fill(&places[..1], 1.0).unwrap();
@@ -139,7 +139,7 @@ fn near_ties(noise: &mut Noise, from: DType) -> u64 {
 
 fn conversions_round_once(machine: &dyn Machine) {
     let mut noise = Noise::new(5);
-    let mut launcher = Launcher::new(machine);
+    let mut launcher = KernelLauncher::new(machine);
     for (from, to) in FLOATS.into_iter().flat_map(|from| FLOATS.map(|to| (from, to))) {
         // Most of an interpreter's time.
         let many = vec![100_003 / machine.slowness().min(5)];
@@ -181,7 +181,7 @@ fn every_float16_and_bfloat16_is_converted(machine: &dyn Machine) {
             let target = Memory::new(to, &[1 << 16], Lie::Dense, || 0);
             let places = (source.on(machine), target.on(machine));
             // SAFETY: nobody else has the memory.
-            unsafe { Launcher::new(machine).convert(&places.0, &places.1).unwrap() };
+            unsafe { KernelLauncher::new(machine).convert(&places.0, &places.1).unwrap() };
             let mut bits = 0u64;
             let expected = Memory::new(to, &[1 << 16], Lie::Dense, || {
                 bits += 1;
@@ -194,7 +194,7 @@ fn every_float16_and_bfloat16_is_converted(machine: &dyn Machine) {
 
 fn additions_and_subtractions_in_place(machine: &dyn Machine) {
     let mut noise = Noise::new(6);
-    let mut launcher = Launcher::new(machine);
+    let mut launcher = KernelLauncher::new(machine);
     for dtype in DType::ALL.into_iter().filter(|&dtype| dtype != DType::Bool) {
         for shape in shapes() {
             let lies = LIES.into_iter().flat_map(|lie| LIES.map(|to| (lie, to)));
@@ -226,7 +226,7 @@ fn additions_and_subtractions_in_place(machine: &dyn Machine) {
 
 fn what_does_not_fit_is_refused(machine: &dyn Machine) {
     let mut noise = Noise::new(7);
-    let mut launcher = Launcher::new(machine);
+    let mut launcher = KernelLauncher::new(machine);
     let mut place =
         |dtype, shape: &[usize]| Memory::noise(dtype, shape, Lie::Dense, &mut noise).on(machine);
     let (a, b) = (place(DType::Float32, &[3]), place(DType::Float32, &[4]));

@@ -1,7 +1,7 @@
 use std::sync::atomic::AtomicU64;
 
 use umbo::executor::pieces::Pieces;
-use umbo::kernels::cuda::{Launcher, Measured};
+use umbo::kernels::cuda::{KernelLauncher, MeasuredEntry};
 use umbo::kernels::dtype::DType;
 use umbo::kernels::instruction_set::Instructions;
 use umbo::kernels::update::accumulate::accumulate;
@@ -32,7 +32,7 @@ fn write_gradients(machine: &dyn Machine, few_are_many: bool) {
         all.iter().map(|(sources, _, place)| (sources.gradient(), place.address)).collect();
     // SAFETY: nobody else has the memory.
     unsafe {
-        let mut launcher = Launcher::new(machine).with_thresholds(thresholds(few_are_many));
+        let mut launcher = KernelLauncher::new(machine).with_thresholds(thresholds(few_are_many));
         launcher.write_gradients(&list).unwrap();
     }
     for (sources, mut target, place) in all {
@@ -64,7 +64,10 @@ fn runs_are_accumulated(machine: &dyn Machine) {
             // SAFETY: nobody else has the memory.
             unsafe {
                 let thresholds = thresholds(replicas % 2 == 0);
-                Launcher::new(machine).with_thresholds(thresholds).accumulate(&[gradient]).unwrap();
+                KernelLauncher::new(machine)
+                    .with_thresholds(thresholds)
+                    .accumulate(&[gradient])
+                    .unwrap();
             }
             let contributions = sources.contributions();
             let mut pieces = Pieces::default();
@@ -126,14 +129,14 @@ fn gradients_are_measured(machine: &dyn Machine) {
     }
     let measured: Vec<_> = all
         .iter()
-        .map(|(sources, kept)| Measured {
+        .map(|(sources, kept)| MeasuredEntry {
             gradient: sources.gradient(),
             kept: kept.as_ref().map(|(_, place)| place.address),
         })
         .collect();
     let results = machine.memory(&vec![0xee; 16 * all.len()]);
     // SAFETY: nobody else has the memory.
-    unsafe { Launcher::new(machine).measure(&measured, results).unwrap() };
+    unsafe { KernelLauncher::new(machine).measure(&measured, results).unwrap() };
     let results = machine.read(results, 16 * all.len());
     for ((sources, mut kept), result) in all.into_iter().zip(results.chunks(16)) {
         let number = |at: usize| f64::from_ne_bytes(result[8 * at..8 * at + 8].try_into().unwrap());

@@ -12,10 +12,10 @@ use umbo::device::cuda::kernels::{self as driver, Kernels};
 use umbo::device::cuda::memory::DeviceMemory;
 use umbo::device::{DeviceId, DeviceKind, registry};
 use umbo::error::Result;
-use umbo::kernels::cuda::{Address, Grid, PTX, Queue, THREADS};
+use umbo::kernels::cuda::{Address, KernelQueue, LaunchBlocks, PTX, THREADS};
 
 /// Something that runs kernels, and its memory.
-pub trait Machine: Queue {
+pub trait Machine: KernelQueue {
     /// Memory that holds `bytes`, from a multiple of 256 on.
     fn memory(&self, bytes: &[u8]) -> Address;
 
@@ -96,11 +96,11 @@ impl Machine for Driver {
     }
 }
 
-impl Queue for Driver {
+impl KernelQueue for Driver {
     unsafe fn launch(
         &self,
         kernel: &'static str,
-        grid: Grid,
+        grid: LaunchBlocks,
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
         let blocks = [grid.blocks, grid.rows, 1];
@@ -169,11 +169,11 @@ impl Machine for Host {
     }
 }
 
-impl Queue for Host {
+impl KernelQueue for Host {
     unsafe fn launch(
         &self,
         kernel: &'static str,
-        grid: Grid,
+        grid: LaunchBlocks,
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
         let name = CString::new(kernel).unwrap();

@@ -1,7 +1,7 @@
 //! Tensors of these tests: bytes with a layout, that the CPU's kernels and a machine get copies of.
 
 use half::{bf16, f16};
-use umbo::kernels::cuda::{Address, Place};
+use umbo::kernels::cuda::{Address, GpuPlace};
 use umbo::kernels::dtype::DType;
 use umbo::kernels::layout::{Layout, Shape};
 use umbo::kernels::view::{Span, SpanMut, View, ViewMut};
@@ -181,14 +181,14 @@ impl Memory {
     }
 
     /// A copy in the memory of a machine.
-    pub fn on(&self, machine: &dyn Machine) -> Place {
+    pub fn on(&self, machine: &dyn Machine) -> GpuPlace {
         let address = machine.memory(self.bytes());
         let address = address + (self.offset * self.dtype.size()) as Address;
-        Place { address, dtype: self.dtype, layout: self.layout }
+        GpuPlace { address, dtype: self.dtype, layout: self.layout }
     }
 
     /// Fails unless the machine's copy holds the same, elements around it included; NaNs are alike.
-    pub fn check(&self, machine: &dyn Machine, place: &Place, context: &dyn Fn() -> String) {
+    pub fn check(&self, machine: &dyn Machine, place: &GpuPlace, context: &dyn Fn() -> String) {
         let size = self.dtype.size();
         let first = place.address - (self.offset * size) as Address;
         let found = machine.read(first, self.bytes);

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use umbo::kernels::cuda::{Launcher, RowCopy, Treated};
+use umbo::kernels::cuda::{KernelLauncher, RowCopy, Treated};
 use umbo::kernels::dtype::DType;
 use umbo::kernels::instruction_set::Instructions;
-use umbo::kernels::update::pass::Pass;
+use umbo::kernels::update::pass::UpdatePass;
 use umbo::kernels::update::tiles::Tile;
 use umbo::kernels::update::weighted_sum::Clipping;
 use umbo::optimizer::custom::Custom;
@@ -57,7 +57,7 @@ fn gradients_are_treated(machine: &dyn Machine) {
                 to: there.address,
                 not_finite: flag,
             };
-            let mut launcher = Launcher::new(machine)
+            let mut launcher = KernelLauncher::new(machine)
                 .with_thresholds(thresholds((round + usize::from(tame)) % 2 == 0));
             // SAFETY: nobody else has the memory.
             unsafe { launcher.treat_gradients(&[treated]).unwrap() };
@@ -68,7 +68,7 @@ fn gradients_are_treated(machine: &dyn Machine) {
                 let instructions = Instructions::chosen();
                 // SAFETY: nobody else has the operands.
                 let pass = unsafe {
-                    Pass::new(instructions, &weights, &slots, &contributions, sources.divisor)
+                    UpdatePass::new(instructions, &weights, &slots, &contributions, sources.divisor)
                 };
                 let pass = pass
                     .starting_from(sources.accumulated.as_ref().map(Memory::span))
@@ -109,7 +109,8 @@ fn rows_are_copied_out_of_a_table_and_back(machine: &dyn Machine) {
             };
             let back = RowCopy { compact: compact_there.address, back: true, ..copy };
             let few_are_many = noise.below(2) == 0;
-            let mut launcher = Launcher::new(machine).with_thresholds(thresholds(few_are_many));
+            let mut launcher =
+                KernelLauncher::new(machine).with_thresholds(thresholds(few_are_many));
             // SAFETY: nobody else has the memory.
             unsafe {
                 launcher.copy_rows(copy).unwrap();
@@ -146,7 +147,7 @@ fn rows_are_copied_out_of_a_table_and_back(machine: &dyn Machine) {
         back: false,
     };
     // SAFETY: nothing is queued.
-    let refused = unsafe { Launcher::new(machine).copy_rows(wrong) };
+    let refused = unsafe { KernelLauncher::new(machine).copy_rows(wrong) };
     assert!(refused.unwrap_err().to_string().contains("int8"));
 }
 

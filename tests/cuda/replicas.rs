@@ -1,4 +1,4 @@
-use umbo::kernels::cuda::{Launcher, Reduction};
+use umbo::kernels::cuda::{GpuReduction, KernelLauncher};
 use umbo::kernels::dtype::DType;
 use umbo::kernels::instruction_set::Instructions;
 use umbo::kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result_dtype};
@@ -20,7 +20,7 @@ fn check(
     op: ReduceOp,
     inputs: &[Memory],
     output: &mut Memory,
-    place: &umbo::kernels::cuda::Place,
+    place: &umbo::kernels::cuda::GpuPlace,
 ) {
     let views = inputs.iter().map(Memory::view).collect();
     let planned = Planned::new(op, views, output.view_mut()).unwrap();
@@ -34,7 +34,7 @@ fn check(
 
 fn every_operation_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
     let mut noise = Noise::new(11);
-    let mut launcher = Launcher::new(machine);
+    let mut launcher = KernelLauncher::new(machine);
     for (op, dtype) in OPERATIONS.into_iter().flat_map(|op| numeric().map(move |dtype| (op, dtype)))
     {
         for size in SIZES {
@@ -46,7 +46,7 @@ fn every_operation_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
                 let mut output = Memory::noise(result, &[size], Lie::Dense, &mut noise);
                 let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
                 let place = output.on(machine);
-                let reduction = Reduction { op, inputs: &places, output: place };
+                let reduction = GpuReduction { op, inputs: &places, output: place };
                 launcher = launcher.with_thresholds(thresholds(replicas % 2 == 0));
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.reduce_over_replicas(&[reduction]).unwrap() };
@@ -58,7 +58,7 @@ fn every_operation_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
 
 fn every_layout(machine: &dyn Machine) {
     let mut noise = Noise::new(12);
-    let mut launcher = Launcher::new(machine);
+    let mut launcher = KernelLauncher::new(machine);
     for (op, dtype) in OPERATIONS.into_iter().flat_map(|op| numeric().map(move |dtype| (op, dtype)))
     {
         for shape in [vec![], vec![5, 7], vec![33, 31], vec![2, 3, 4, 5, 2, 2]] {
@@ -70,7 +70,7 @@ fn every_layout(machine: &dyn Machine) {
                 let mut output = Memory::noise(result, &shape, output_lie, &mut noise);
                 let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
                 let place = output.on(machine);
-                let reduction = Reduction { op, inputs: &places, output: place };
+                let reduction = GpuReduction { op, inputs: &places, output: place };
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.reduce_over_replicas(&[reduction]).unwrap() };
                 check(machine, op, &inputs, &mut output, &place);
@@ -88,9 +88,9 @@ fn more_replicas_than_small_integers_are_added_exactly_in_float32(machine: &dyn 
         let mut output = Memory::noise(result, &[70], Lie::Dense, &mut noise);
         let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
         let place = output.on(machine);
-        let reduction = Reduction { op: ReduceOp::Mean, inputs: &places, output: place };
+        let reduction = GpuReduction { op: ReduceOp::Mean, inputs: &places, output: place };
         // SAFETY: nobody else has the memory.
-        unsafe { Launcher::new(machine).reduce_over_replicas(&[reduction]).unwrap() };
+        unsafe { KernelLauncher::new(machine).reduce_over_replicas(&[reduction]).unwrap() };
         check(machine, ReduceOp::Mean, &inputs, &mut output, &place);
     }
 }
@@ -115,9 +115,9 @@ fn a_list_of_reductions(machine: &dyn Machine) {
     }
     let reductions: Vec<_> = all
         .iter()
-        .map(|(op, _, _, inputs, output)| Reduction { op: *op, inputs, output: *output })
+        .map(|(op, _, _, inputs, output)| GpuReduction { op: *op, inputs, output: *output })
         .collect();
-    let mut launcher = Launcher::new(machine);
+    let mut launcher = KernelLauncher::new(machine);
     // SAFETY: nobody else has the memory.
     unsafe { launcher.reduce_over_replicas(&reductions).unwrap() };
     for (op, inputs, output, _, place) in &mut all {
@@ -141,9 +141,9 @@ fn what_cannot_be_reduced_is_refused(machine: &dyn Machine) {
         (vec![float; (1 << 15) + 1], float, "at most"),
     ];
     for (inputs, output, what) in cases {
-        let reduction = Reduction { op: ReduceOp::Mean, inputs: &inputs, output };
+        let reduction = GpuReduction { op: ReduceOp::Mean, inputs: &inputs, output };
         // SAFETY: nothing is queued.
-        let result = unsafe { Launcher::new(machine).reduce_over_replicas(&[reduction]) };
+        let result = unsafe { KernelLauncher::new(machine).reduce_over_replicas(&[reduction]) };
         let message = result.unwrap_err().to_string();
         assert!(message.contains(what), "{message}");
     }

@@ -1,6 +1,6 @@
 //! What gradients of variables are made of.
 
-use umbo::kernels::cuda::{self, Gradient, Place};
+use umbo::kernels::cuda::{self, GpuPlace, Gradient};
 use umbo::kernels::dtype::DType;
 use umbo::kernels::update::weighted_sum::Contribution;
 
@@ -24,8 +24,8 @@ pub struct Sources {
     factors: Vec<f64>,
     pub accumulated: Option<Memory>,
     pub divisor: f64,
-    on_machine: Vec<cuda::Contribution>,
-    pub accumulated_on_machine: Option<Place>,
+    on_machine: Vec<cuda::GpuContribution>,
+    pub accumulated_on_machine: Option<GpuPlace>,
 }
 
 impl Sources {
@@ -52,7 +52,7 @@ impl Sources {
         let on_machine = buffers
             .iter()
             .zip(&factors)
-            .map(|(buffer, &factor)| cuda::Contribution {
+            .map(|(buffer, &factor)| cuda::GpuContribution {
                 gradient: buffer.on(machine).address,
                 factor,
             })

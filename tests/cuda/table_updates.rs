@@ -1,9 +1,9 @@
 use std::sync::atomic::AtomicBool;
 
-use umbo::kernels::cuda::{Gradient, Launcher, Place, TableRows, Update};
+use umbo::kernels::cuda::{GpuPlace, GpuUpdate, Gradient, KernelLauncher, TableRows};
 use umbo::kernels::dtype::DType;
 use umbo::kernels::instruction_set::Instructions;
-use umbo::kernels::update::pass::{Pass, Rows};
+use umbo::kernels::update::pass::{PassRows, UpdatePass};
 use umbo::kernels::update::weighted_sum::Clipping;
 
 use crate::machine::{Machine, on_every_machine};
@@ -28,7 +28,7 @@ fn rows_of_tables(machine: &dyn Machine) {
                 });
                 let not_finite = AtomicBool::new(false);
                 let mut operands = operands(&**rule, dtype, table * width, true, &mut noise);
-                let places: Vec<Place> = operands.iter().map(|o| o.on(machine)).collect();
+                let places: Vec<GpuPlace> = operands.iter().map(|o| o.on(machine)).collect();
                 let slots: Vec<u64> = places[1..].iter().map(|place| place.address).collect();
                 let mut copies = [DType::Float16, DType::BFloat16].map(|of| {
                     let is_there = dtype == DType::Float32 && noise.below(3) > 0;
@@ -40,7 +40,7 @@ fn rows_of_tables(machine: &dyn Machine) {
                 });
                 let flag = (noise.below(3) > 0).then(|| machine.memory(&[0; 4]));
                 let scalars = scalars(&**rule, 5);
-                let update = Update {
+                let update = GpuUpdate {
                     gradient: Gradient {
                         dtype,
                         elements: elements as u64,
@@ -59,11 +59,11 @@ fn rows_of_tables(machine: &dyn Machine) {
                     not_finite: flag,
                 };
                 // SAFETY: nobody else has the memory.
-                unsafe { Launcher::new(machine).update(&[update]).unwrap() };
+                unsafe { KernelLauncher::new(machine).update(&[update]).unwrap() };
                 {
                     let mut weights: Vec<_> = operands.iter_mut().map(Memory::span_mut).collect();
                     let slots = weights.split_off(1);
-                    let rows = Rows { numbers: &numbers, elements: width };
+                    let rows = PassRows { numbers: &numbers, elements: width };
                     let [f16s, bf16s] = &mut copies;
                     let spans =
                         [f16s, bf16s].map(|copy| copy.as_mut().map(|copy| copy.0.span_mut()));
@@ -71,7 +71,14 @@ fn rows_of_tables(machine: &dyn Machine) {
                     let instructions = Instructions::chosen();
                     // SAFETY: nobody else has the operands.
                     let pass = unsafe {
-                        Pass::at_rows(instructions, &weights[0], &slots, rows, sums.span(), 3.0)
+                        UpdatePass::at_rows(
+                            instructions,
+                            &weights[0],
+                            &slots,
+                            rows,
+                            sums.span(),
+                            3.0,
+                        )
                     };
                     let pass = pass.clipped(update.clipping).with_l2(update.l2);
                     rule.update(&scalars, &pass.with_copies(&copies, false).noting(&not_finite));

@@ -1,9 +1,9 @@
 use std::sync::atomic::AtomicBool;
 
-use umbo::kernels::cuda::{self, Gradient, Launcher, Place, TableRows, Update};
+use umbo::kernels::cuda::{self, GpuPlace, GpuUpdate, Gradient, KernelLauncher, TableRows};
 use umbo::kernels::dtype::DType;
 use umbo::kernels::instruction_set::Instructions;
-use umbo::kernels::update::pass::Pass;
+use umbo::kernels::update::pass::UpdatePass;
 use umbo::kernels::update::weighted_sum::Clipping;
 use umbo::optimizer::rule::{Scalars, UpdateRule};
 
@@ -21,9 +21,9 @@ struct Case {
     clipping: Clipping,
     l2: f64,
     operands: Vec<Memory>,
-    places: Vec<Place>,
+    places: Vec<GpuPlace>,
     slots: Vec<u64>,
-    copies: [Option<(Memory, Place)>; 2],
+    copies: [Option<(Memory, GpuPlace)>; 2],
     flag: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ impl Case {
     ) -> Case {
         let (dtype, elements) = (sources.dtype, sources.elements);
         let operands = operands(&*rules[rule], dtype, elements, tame, noise);
-        let places: Vec<Place> = operands.iter().map(|operand| operand.on(machine)).collect();
+        let places: Vec<GpuPlace> = operands.iter().map(|operand| operand.on(machine)).collect();
         let slots = places[1..].iter().map(|place| place.address).collect();
         let copies = [DType::Float16, DType::BFloat16].map(|copy| {
             (dtype == DType::Float32 && noise.below(2) == 0).then(|| {
@@ -58,8 +58,8 @@ impl Case {
         Case { rule, scalars, sources, clipping, l2, operands, places, slots, copies, flag }
     }
 
-    fn update(&self) -> Update<'_> {
-        Update {
+    fn update(&self) -> GpuUpdate<'_> {
+        GpuUpdate {
             gradient: self.sources.gradient(),
             clipping: self.clipping,
             l2: self.l2,
@@ -86,8 +86,9 @@ impl Case {
             let divisor = self.sources.divisor;
             let instructions = Instructions::chosen();
             // SAFETY: nobody else has the operands.
-            let pass =
-                unsafe { Pass::new(instructions, &spans[0], &slots, &contributions, divisor) };
+            let pass = unsafe {
+                UpdatePass::new(instructions, &spans[0], &slots, &contributions, divisor)
+            };
             let pass = pass
                 .starting_from(self.sources.accumulated.as_ref().map(Memory::span))
                 .clipped(self.clipping)
@@ -119,7 +120,7 @@ impl Case {
 
 fn every_rule_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
     let (mut noise, rules) = (Noise::new(41), rules());
-    let mut launcher = Launcher::new(machine);
+    let mut launcher = KernelLauncher::new(machine);
     for (rule, pair) in (0..rules.len()).flat_map(|rule| PAIRS.map(|pair| (rule, pair))) {
         for (position, size) in SIZES.into_iter().enumerate() {
             for (round, tame) in [true, true, false].into_iter().enumerate() {
@@ -149,7 +150,7 @@ fn a_list_of_variables_of_all_kinds(machine: &dyn Machine) {
         })
         .collect();
     let updates: Vec<_> = cases.iter().map(|case| case.update()).collect();
-    let mut launcher = Launcher::new(machine);
+    let mut launcher = KernelLauncher::new(machine);
     // SAFETY: nobody else has the memory.
     unsafe { launcher.update(&updates).unwrap() };
     for case in cases {
@@ -164,27 +165,27 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
     let sources = Sources::new(machine, pair, 6, 0, true, &mut noise);
     let number = |name| rules.iter().position(|rule| rule.name() == name).unwrap();
     let case = Case::new(machine, &rules, number("adam"), sources, true, &mut noise);
-    let right = Update { rows: None, copies: [None; 2], ..case.update() };
+    let right = GpuUpdate { rows: None, copies: [None; 2], ..case.update() };
     let sums = machine.memory(&[0; 48]);
     let rows = |numbers: &'static [usize]| Some(TableRows { numbers, elements: 2, of: 3 });
     let of_rows = Gradient { accumulated: Some(sums), contributions: &[], ..right.gradient };
-    let contribution = [cuda::Contribution { gradient: sums, factor: 1.0 }];
+    let contribution = [cuda::GpuContribution { gradient: sums, factor: 1.0 }];
     let lamb = scalars(&*rules[number("lamb")], 0).step.unwrap();
     let cases = [
-        (Update { slots: &case.slots[..1], ..right }, "slots"),
+        (GpuUpdate { slots: &case.slots[..1], ..right }, "slots"),
         (
-            Update { gradient: Gradient { dtype: DType::Int32, ..right.gradient }, ..right },
+            GpuUpdate { gradient: Gradient { dtype: DType::Int32, ..right.gradient }, ..right },
             "gradient",
         ),
         (
-            Update {
+            GpuUpdate {
                 gradient: Gradient { gradient_dtype: DType::Float64, ..right.gradient },
                 ..right
             },
             "gradient",
         ),
         (
-            Update {
+            GpuUpdate {
                 gradient: Gradient {
                     dtype: DType::Float64,
                     gradient_dtype: DType::Float64,
@@ -195,12 +196,12 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
             },
             "copies",
         ),
-        (Update { gradient: of_rows, rows: rows(&[0, 1]), ..right }, "one for each"),
-        (Update { gradient: of_rows, rows: rows(&[0, 1, 3]), ..right }, "ascend"),
-        (Update { gradient: of_rows, rows: rows(&[0, 2, 1]), ..right }, "ascend"),
-        (Update { gradient: of_rows, rows: rows(&[0, 1, 1]), ..right }, "ascend"),
+        (GpuUpdate { gradient: of_rows, rows: rows(&[0, 1]), ..right }, "one for each"),
+        (GpuUpdate { gradient: of_rows, rows: rows(&[0, 1, 3]), ..right }, "ascend"),
+        (GpuUpdate { gradient: of_rows, rows: rows(&[0, 2, 1]), ..right }, "ascend"),
+        (GpuUpdate { gradient: of_rows, rows: rows(&[0, 1, 1]), ..right }, "ascend"),
         (
-            Update {
+            GpuUpdate {
                 gradient: Gradient { accumulated: None, ..of_rows },
                 rows: rows(&[0, 1, 2]),
                 ..right
@@ -208,18 +209,18 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
             "sums of their own",
         ),
         (
-            Update {
+            GpuUpdate {
                 gradient: Gradient { contributions: &contribution, ..of_rows },
                 rows: rows(&[0, 1, 2]),
                 ..right
             },
             "sums of their own",
         ),
-        (Update { gradient: of_rows, rows: rows(&[0, 1, 2]), step: lamb, ..right }, "LAMB"),
+        (GpuUpdate { gradient: of_rows, rows: rows(&[0, 1, 2]), step: lamb, ..right }, "LAMB"),
     ];
     for (wrong, what) in cases {
         // SAFETY: nothing is queued.
-        let refused = unsafe { Launcher::new(machine).update(&[right, wrong]) };
+        let refused = unsafe { KernelLauncher::new(machine).update(&[right, wrong]) };
         let message = refused.unwrap_err().to_string();
         assert!(message.contains(what), "{message}");
     }

@@ -23,7 +23,7 @@ fn structures_are_split_leaf_by_leaf() {
         seen.lock().unwrap().push((place.global_examples.unwrap(), place.first_example, labels));
         Ok(None)
     };
-    is_equivalent(&check(&strategy, &step, &batch, None, &Options::default()).unwrap());
+    is_equivalent(&check(&strategy, &step, &batch, None, &CheckOptions::default()).unwrap());
     let mut seen = seen.into_inner().unwrap();
     seen.sort();
     seen.dedup();

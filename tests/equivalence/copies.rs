@@ -235,7 +235,7 @@ fn copies_of_what_is_no_number() {
         },
         &batch_of(&rows(4)),
         None,
-        &Options::default(),
+        &CheckOptions::default(),
     );
     is_equivalent(&report.unwrap());
 }

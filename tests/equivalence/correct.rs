@@ -115,10 +115,10 @@ fn metrics_that_all_but_cancel() {
         Ok(None)
     };
     let batch = batch_of(&rows);
-    let strict = Options { relative_tolerance: Some(1e-12), absolute_tolerance: 0.0 };
+    let strict = CheckOptions { relative_tolerance: Some(1e-12), absolute_tolerance: 0.0 };
     let report = check(&strategy, &step, &batch, None, &strict).unwrap();
     assert!(of_metric(&report, "error").difference > 0.01, "{}", report.text);
-    is_equivalent(&check(&strategy, &step, &batch, None, &Options::default()).unwrap());
+    is_equivalent(&check(&strategy, &step, &batch, None, &CheckOptions::default()).unwrap());
 }
 
 const HALVES: [DType; 2] = [DType::Float16, DType::BFloat16];
@@ -211,14 +211,15 @@ fn float64_and_metrics_alone() {
         Ok(None)
     };
     let batch = batch_of(&rows(10));
-    let report = check(&strategy, &step, &batch, Some(&gradients), &Options::default()).unwrap();
+    let report =
+        check(&strategy, &step, &batch, Some(&gradients), &CheckOptions::default()).unwrap();
     is_equivalent(&report);
     assert!(report.text.contains("1 replica and 3, on 4 + 4 + 2 examples"), "{}", report.text);
     let evaluate = |context: &ReplicaContext| {
         context.add_metric("loss", loss(&part(context)))?;
         Ok(None)
     };
-    let report = check(&strategy, &evaluate, &batch, None, &Options::default()).unwrap();
+    let report = check(&strategy, &evaluate, &batch, None, &CheckOptions::default()).unwrap();
     is_equivalent(&report);
     assert_eq!(report.findings.len(), 1);
 }

@@ -2,7 +2,7 @@
 //! the mistakes that one can make, on one replica and on several. What the check adds is taken out again.
 
 use umbo::metrics::Metrics;
-use umbo::metrics::kind::Kind;
+use umbo::metrics::kind::MetricKind;
 use umbo::optimizer::LossReduction::Sum;
 
 use crate::setup::*;
@@ -22,29 +22,35 @@ enum Adds {
 
 const WAYS: [Adds; 4] = [Adds::Right, Adds::OnePerReplica, Adds::MeanAsSum, Adds::Place];
 
-fn kinds() -> Vec<Kind> {
+fn kinds() -> Vec<MetricKind> {
     vec![
-        Kind::Sum,
-        Kind::Mean,
-        Kind::Count,
-        Kind::Accuracy,
-        Kind::confusion(3).unwrap(),
-        Kind::auc(64, -2.0, 4.0).unwrap(),
+        MetricKind::Sum,
+        MetricKind::Mean,
+        MetricKind::Count,
+        MetricKind::Accuracy,
+        MetricKind::confusion(3).unwrap(),
+        MetricKind::auc(64, -2.0, 4.0).unwrap(),
     ]
 }
 
 /// What is to be said, `None` if this mistake cannot be made with such a metric.
-fn expected(kind: Kind, adds: Adds) -> Option<Verdict> {
+fn expected(kind: MetricKind, adds: Adds) -> Option<Verdict> {
     Some(match (kind, adds) {
         (_, Adds::Right) => Verdict::Equal,
-        (Kind::Sum, Adds::OnePerReplica | Adds::MeanAsSum) => Verdict::WrongReduction,
-        (Kind::Count, Adds::OnePerReplica) => Verdict::WrongReduction,
-        (Kind::Mean, Adds::MeanAsSum) => Verdict::WrongReduction,
-        (Kind::Mean | Kind::Accuracy, Adds::OnePerReplica) => Verdict::WrongWeight,
-        (Kind::Confusion { .. } | Kind::Auc { .. }, Adds::OnePerReplica) => Verdict::WrongWeight,
-        (Kind::Mean | Kind::Sum | Kind::Confusion { .. } | Kind::Auc { .. }, Adds::Place) => {
-            Verdict::Different
+        (MetricKind::Sum, Adds::OnePerReplica | Adds::MeanAsSum) => Verdict::WrongReduction,
+        (MetricKind::Count, Adds::OnePerReplica) => Verdict::WrongReduction,
+        (MetricKind::Mean, Adds::MeanAsSum) => Verdict::WrongReduction,
+        (MetricKind::Mean | MetricKind::Accuracy, Adds::OnePerReplica) => Verdict::WrongWeight,
+        (MetricKind::Confusion { .. } | MetricKind::Auc { .. }, Adds::OnePerReplica) => {
+            Verdict::WrongWeight
         }
+        (
+            MetricKind::Mean
+            | MetricKind::Sum
+            | MetricKind::Confusion { .. }
+            | MetricKind::Auc { .. },
+            Adds::Place,
+        ) => Verdict::Different,
         _ => return None,
     })
 }
@@ -73,7 +79,7 @@ fn add_to(
     metrics: &Arc<Metrics>,
     context: &ReplicaContext,
     at: usize,
-    kind: Kind,
+    kind: MetricKind,
     adds: Adds,
 ) -> Result<()> {
     let own = part(context);
@@ -87,27 +93,29 @@ fn add_to(
     let taken = if adds == Adds::OnePerReplica { &own[..1] } else { &own[..] };
     let shift = if adds == Adds::Place { context.replica() as i64 } else { 0 };
     match (kind, adds) {
-        (Kind::Sum | Kind::Mean, Adds::Right) => metrics.add_in(context, at, sum, count),
-        (Kind::Sum | Kind::Mean, Adds::OnePerReplica) => {
+        (MetricKind::Sum | MetricKind::Mean, Adds::Right) => {
+            metrics.add_in(context, at, sum, count)
+        }
+        (MetricKind::Sum | MetricKind::Mean, Adds::OnePerReplica) => {
             metrics.add_in(context, at, sum / count, 1.0)
         }
-        (Kind::Sum | Kind::Mean, Adds::MeanAsSum) => {
+        (MetricKind::Sum | MetricKind::Mean, Adds::MeanAsSum) => {
             metrics.add_in(context, at, sum / count, count)
         }
-        (Kind::Sum | Kind::Mean, Adds::Place) => {
+        (MetricKind::Sum | MetricKind::Mean, Adds::Place) => {
             metrics.add_in(context, at, sum + shift as f64, count)
         }
-        (Kind::Count, Adds::OnePerReplica) => metrics.add_in(context, at, 1.0, 0.0),
-        (Kind::Count, _) => metrics.add_in(context, at, count, 0.0),
-        (Kind::Accuracy, Adds::OnePerReplica) => {
+        (MetricKind::Count, Adds::OnePerReplica) => metrics.add_in(context, at, 1.0, 0.0),
+        (MetricKind::Count, _) => metrics.add_in(context, at, count, 0.0),
+        (MetricKind::Accuracy, Adds::OnePerReplica) => {
             metrics.add_in(context, at, f64::from(2 * hits > own.len()), 1.0)
         }
-        (Kind::Accuracy, _) => metrics.add_in(context, at, hits as f64, count),
-        (Kind::Confusion { .. }, _) => taken.iter().try_for_each(|row| {
+        (MetricKind::Accuracy, _) => metrics.add_in(context, at, hits as f64, count),
+        (MetricKind::Confusion { .. }, _) => taken.iter().try_for_each(|row| {
             let (predicted, label) = predicted(row);
             add_one(metrics, context, at, (predicted + shift) % 3, label)
         }),
-        (Kind::Auc { .. }, _) => taken.iter().try_for_each(|row| {
+        (MetricKind::Auc { .. }, _) => taken.iter().try_for_each(|row| {
             let score = f64::from(row[0]) - shift as f64;
             add_one(metrics, context, at, score, i64::from(row[1] > 0.0))
         }),
@@ -124,8 +132,8 @@ fn every_kind_and_every_mistake_on_every_number_of_replicas() {
                 // One object beside others, and an entry that nobody adds to.
                 let others = Metrics::new(&model.strategy);
                 let metrics = Metrics::new(&model.strategy);
-                others.define("checked", Kind::Mean).unwrap();
-                metrics.define("unused", Kind::Mean).unwrap();
+                others.define("checked", MetricKind::Mean).unwrap();
+                metrics.define("unused", MetricKind::Mean).unwrap();
                 let at = metrics.define("checked", kind).unwrap();
                 let step = |context: &ReplicaContext| {
                     add_to(&metrics, context, at, kind, adds)?;
@@ -143,7 +151,7 @@ fn every_kind_and_every_mistake_on_every_number_of_replicas() {
                 model.strategy.run(&step, Some(once.clone())).unwrap();
                 let before = (metrics.export().unwrap(), others.export().unwrap());
                 let own = model.strategy.metric("checked");
-                let options = Options::default();
+                let options = CheckOptions::default();
                 let report =
                     check(&model.strategy, &step, &batch_of(&rows(11)), None, &options).unwrap();
                 let what = format!("{kind:?}, {adds:?}, {replicas} replicas: {}", report.text);
@@ -172,11 +180,11 @@ fn every_kind_and_every_mistake_on_every_number_of_replicas() {
 fn a_sum_of_means_is_explained() {
     let model = Model::new(2, Sum);
     let metrics = Metrics::new(&model.strategy);
-    let at = metrics.define("loss", Kind::Sum).unwrap();
+    let at = metrics.define("loss", MetricKind::Sum).unwrap();
     let report = model.check(&batch_of(&rows(9)), |context| {
         contribute(context, &model.gradients, sum(&part(context)), 1.0)?;
         model.gradients.submit_in(context, None)?;
-        add_to(&metrics, context, at, Kind::Sum, Adds::MeanAsSum)?;
+        add_to(&metrics, context, at, MetricKind::Sum, Adds::MeanAsSum)?;
         Ok(None)
     });
     let words = ["metric 'loss': its sum is", "add the sum over the examples"];

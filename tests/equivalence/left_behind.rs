@@ -118,7 +118,8 @@ fn a_failing_check_leaves_contributions_too() {
         };
         let (strategy, gradients) = (&model.strategy, Some(&model.gradients));
         let batch = batch_of(&rows(9));
-        let error = check(strategy, &failing, &batch, gradients, &Options::default()).unwrap_err();
+        let error =
+            check(strategy, &failing, &batch, gradients, &CheckOptions::default()).unwrap_err();
         assert!(error.to_string().contains("(CPU:1)"), "{error}");
         assert!(error.to_string().contains("not today"), "{error}");
     });
@@ -138,10 +139,11 @@ fn gradients_that_are_not_given_are_as_after_a_failed_run() {
     let batch = batch_of(&rows(9));
     step(&model, &rows(5));
     // What waits for an apply is not lost to a check that does not know of it.
-    let error = check(&model.strategy, &submitting, &batch, None, &Options::default()).unwrap_err();
+    let error =
+        check(&model.strategy, &submitting, &batch, None, &CheckOptions::default()).unwrap_err();
     assert!(error.to_string().contains("has not been applied"), "{error}");
     apply(&optimizer, &model.gradients).unwrap();
-    check(&model.strategy, &submitting, &batch, None, &Options::default()).unwrap();
+    check(&model.strategy, &submitting, &batch, None, &CheckOptions::default()).unwrap();
     let error = apply(&optimizer, &model.gradients).unwrap_err();
     assert!(error.to_string().contains("the last run failed"), "{error}");
     step(&model, &rows(5));

@@ -24,7 +24,7 @@ fn refused(result: Result<Report>, status: Status, parts: &[&str]) {
 }
 
 fn checked(strategy: &Strategy, batch: &Value) -> Result<Report> {
-    check(strategy, &nothing, batch, None, &Options::default())
+    check(strategy, &nothing, batch, None, &CheckOptions::default())
 }
 
 #[test]
@@ -47,14 +47,14 @@ fn tolerances_and_foreign_gradients() {
     let (model, other) = (Model::new(2, LossReduction::Sum), strategy(2));
     let batch = batch_of(&rows(4));
     for wrong in [-1.0, f64::NAN, f64::INFINITY] {
-        let options = Options { relative_tolerance: Some(wrong), ..Options::default() };
+        let options = CheckOptions { relative_tolerance: Some(wrong), ..CheckOptions::default() };
         let report = check(&model.strategy, &nothing, &batch, None, &options);
         refused(report, Status::InvalidArgument, &["relative_tolerance"]);
-        let options = Options { absolute_tolerance: wrong, ..Options::default() };
+        let options = CheckOptions { absolute_tolerance: wrong, ..CheckOptions::default() };
         let report = check(&model.strategy, &nothing, &batch, None, &options);
         refused(report, Status::InvalidArgument, &["absolute_tolerance"]);
     }
-    let report = check(&other, &nothing, &batch, Some(&model.gradients), &Options::default());
+    let report = check(&other, &nothing, &batch, Some(&model.gradients), &CheckOptions::default());
     refused(report, Status::InvalidArgument, &["gradients", "another strategy"]);
 }
 
@@ -102,7 +102,7 @@ fn strategies_that_drain_meanwhile() {
         }
         Ok(None)
     };
-    let report = check(&strategy, &step, &batch_of(&rows(4)), None, &Options::default());
+    let report = check(&strategy, &step, &batch_of(&rows(4)), None, &CheckOptions::default());
     refused(report, Status::FailedPrecondition, &["draining"]);
     drop(release);
     late.into_inner().unwrap().unwrap().join().unwrap();
@@ -134,12 +134,12 @@ fn tolerances_count() {
         Ok(None)
     };
     let batch = batch_of(&rows(8));
-    let strict = check(strategy, &step, &batch, gradients, &Options::default()).unwrap();
+    let strict = check(strategy, &step, &batch, gradients, &CheckOptions::default()).unwrap();
     assert!(!strict.equivalent, "{}", strict.text);
     assert!(strict.text.contains("options.relative_tolerance"), "{}", strict.text);
     for options in [
-        Options { relative_tolerance: Some(0.01), absolute_tolerance: 0.0 },
-        Options { relative_tolerance: None, absolute_tolerance: 0.1 },
+        CheckOptions { relative_tolerance: Some(0.01), absolute_tolerance: 0.0 },
+        CheckOptions { relative_tolerance: None, absolute_tolerance: 0.1 },
     ] {
         is_equivalent(&check(strategy, &step, &batch, gradients, &options).unwrap());
     }

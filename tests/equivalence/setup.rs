@@ -5,7 +5,7 @@ pub use std::sync::atomic::{AtomicUsize, Ordering};
 pub use std::sync::{Arc, Mutex};
 
 pub use umbo::device::DeviceId;
-pub use umbo::equivalence::{Finding, Options, Report, Subject, Verdict, check};
+pub use umbo::equivalence::{CheckOptions, Finding, Report, Subject, Verdict, check};
 pub use umbo::error::{Error, Result, Status};
 pub use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction};
 pub use umbo::strategy::metrics::Metric;
@@ -90,7 +90,7 @@ impl Model {
         function: impl Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync,
     ) -> Report {
         let (strategy, gradients) = (&self.strategy, Some(&self.gradients));
-        check(strategy, &function, batch, gradients, &Options::default()).unwrap()
+        check(strategy, &function, batch, gradients, &CheckOptions::default()).unwrap()
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fake_cuda::harness::under_driver;
 use umbo::collectives::copy_to;
-use umbo::tensor::dlpack::{self, Form, Legacy, Versioned};
+use umbo::tensor::dlpack::{self, Legacy, ManagedForm, Versioned};
 
 use super::*;
 

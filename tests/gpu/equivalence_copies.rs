@@ -186,7 +186,7 @@ impl Scene {
         };
         let batch: Vec<f32> = (0..7).map(|row| row as f32 * 0.75 + 0.5).collect();
         let batch = Value::Tensor(Tensor::from_slice(&batch, shape(&[7, 1]), HOST).unwrap());
-        let (gradients, options) = (Some(&self.gradients), equivalence::Options::default());
+        let (gradients, options) = (Some(&self.gradients), equivalence::CheckOptions::default());
         equivalence::check(&self.strategy, &step, &batch, gradients, &options).unwrap()
     }
 

@@ -5,7 +5,7 @@ use umbo::collectives::copy_to;
 use umbo::device::cuda::gpu::release_kept;
 use umbo::ffi::library::umbo_shutdown;
 use umbo::ffi::status::UMBO_OK;
-use umbo::kernels::cuda::{Extent, Queue};
+use umbo::kernels::cuda::{Extent, KernelQueue};
 use umbo::tensor::DType;
 
 use super::*;

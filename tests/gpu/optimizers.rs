@@ -12,8 +12,8 @@ use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::rule::WeightDecay;
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{
-    ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling, NonFinite,
-    Optimizer, Outcome, Settings, UpdateRule, apply_with,
+    Applied, ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling,
+    NonFinite, Optimizer, Settings, UpdateRule, apply_with,
 };
 use umbo::strategy::variables::{self, Initial, NewVariable};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
@@ -288,7 +288,7 @@ impl Training {
             bits.extend(bits_of(&look));
             let options = ApplyOptions { measure_norm: step % 2 == 1, ..ApplyOptions::default() };
             let outcome = apply_with(&optimizer, &self.gradients, options).unwrap();
-            let Outcome::Done(report) = outcome else { panic!() };
+            let Applied::Done(report) = outcome else { panic!() };
             bits.push(report.gradient_norm.unwrap_or(-1.0).to_bits());
             bits.push(report.variables_updated as u64 + u64::from(report.clipped) * 100);
             bits.push(report.loss_scale.to_bits() ^ u64::from(report.skipped));
@@ -398,7 +398,7 @@ fn what_is_not_finite_is_found_on_a_gpu() {
         match choice {
             NonFinite::Fail => refused(outcome, Status::InvalidArgument, &["v0", "replica 0"]),
             NonFinite::Skip | NonFinite::Ignore => {
-                let Outcome::Done(report) = outcome.unwrap() else { panic!() };
+                let Applied::Done(report) = outcome.unwrap() else { panic!() };
                 assert_eq!(report.non_finite.unwrap().name().to_string(), "v0");
                 assert_eq!(report.skipped, choice == NonFinite::Skip);
             }
@@ -434,7 +434,7 @@ fn every_rule_notes_what_is_not_finite() {
                 training.strategy.run(&contribute, None).unwrap();
                 let options = ApplyOptions::default();
                 let outcome = apply_with(&optimizer, &training.gradients, options).unwrap();
-                let Outcome::Done(report) = outcome else { panic!() };
+                let Applied::Done(report) = outcome else { panic!() };
                 assert_eq!(report.non_finite.is_some(), bad.is_some(), "{case:?} {bad:?}");
                 places += 1;
             }

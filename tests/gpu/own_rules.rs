@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fake_cuda::harness::under_driver;
-use umbo::kernels::cuda::{self, Gradient, Update};
+use umbo::kernels::cuda::{self, GpuUpdate, Gradient};
 use umbo::kernels::update::tiles::Tile;
 use umbo::kernels::update::weighted_sum::Clipping;
 use umbo::optimizer::custom::Custom;
@@ -135,10 +135,10 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
     for seed in 0..10 {
         control.seed(seed);
         let queue = |own: &CustomUpdate<'_>| {
-            let gradient = [cuda::Contribution { gradient: own.gradient, factor: 1.0 }];
+            let gradient = [cuda::GpuContribution { gradient: own.gradient, factor: 1.0 }];
             let rule = Momentum::new(0.9, false).unwrap();
             let step = rule.prepare(&own.rates, &rule.initial_running())?.step.unwrap();
-            let update = Update {
+            let update = GpuUpdate {
                 gradient: Gradient {
                     dtype: own.dtype,
                     elements: own.elements as u64,

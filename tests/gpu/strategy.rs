@@ -5,7 +5,7 @@ use umbo::collectives::{Assignment, ReduceOp};
 use umbo::device::registry;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
-use umbo::strategy::collective::Reduction;
+use umbo::strategy::collective::ReductionOptions;
 use umbo::strategy::variables::{self, Initial, NewVariable, assign};
 use umbo::strategy::{Options, Strategy};
 use umbo::values::Value;
@@ -79,7 +79,8 @@ fn replicas_read_variables_on_their_gpus() {
                 )
                 .unwrap()
                 .unwrap();
-            let sum = strategy.reduce(ReduceOp::Mean, &result, &Reduction::default()).unwrap();
+            let sum =
+                strategy.reduce(ReduceOp::Mean, &result, &ReductionOptions::default()).unwrap();
             let Value::Tensor(mean) = sum else { panic!() };
             assert_eq!(numbers(&mean)[0], 1.0 + step as f32 * replicas);
         }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use umbo::error::{Error, Result, Status};
-use umbo::kernels::update::pass::Pass;
+use umbo::kernels::update::pass::UpdatePass;
 use umbo::optimizer::LossReduction::Sum;
 use umbo::optimizer::adagrad::Adagrad;
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::rule::{Rates, Running, Scalars, Slot};
-use umbo::optimizer::{ApplyAction, Group, Optimizer, UpdateRule};
+use umbo::optimizer::{ApplyAction, Optimizer, UpdateRule, VariableGroup};
 use umbo::strategy::commit::{CommitAction, StepParticipant};
 
 use crate::setup::*;
@@ -44,7 +44,7 @@ impl UpdateRule for Failing {
         self.adam.prepare(rates, running)
     }
 
-    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
+    fn update(&self, scalars: &Scalars, pass: &UpdatePass<'_>) {
         self.adam.update(scalars, pass);
     }
 }
@@ -60,7 +60,7 @@ fn failed_prepare_changes_no_bit() {
         let rule = Failing { adam: rule("adam"), calls, fails_at: Arc::clone(&next) };
         let optimizer = Optimizer::new(STRATEGY, Box::new(rule), 0.1).unwrap();
         // Variables that are treated alike share their scalars.
-        let group = Group { learning_rate_factor: 0.5, ..Group::default() };
+        let group = VariableGroup { learning_rate_factor: 0.5, ..VariableGroup::default() };
         optimizer.add_group(std::slice::from_ref(&b), group).unwrap();
         let mut failures = fails_at.iter();
         for number in 1..=3 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use umbo::error::Status;
 use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
-use umbo::optimizer::{ApplyReport, Group, LossScaling, NonFinite, Optimizer, Settings};
+use umbo::optimizer::{ApplyReport, LossScaling, NonFinite, Optimizer, Settings, VariableGroup};
 use umbo::strategy::commit::StepParticipant;
 use umbo::values::variable::Variable;
 
@@ -78,11 +78,12 @@ impl Features {
         };
         optimizer.configure(settings).unwrap();
         if self.groups {
-            let bias = Group { learning_rate_factor: 0.5, weight_decay: Some(0.0), frozen: false };
+            let bias =
+                VariableGroup { learning_rate_factor: 0.5, weight_decay: Some(0.0), frozen: false };
             optimizer.add_group(&variables[BIAS..=BIAS], bias).unwrap();
             optimizer.set_schedule(Arc::new(|iterations| Ok(scheduled(iterations))));
         }
-        let group = Group { frozen: true, ..Group::default() };
+        let group = VariableGroup { frozen: true, ..VariableGroup::default() };
         optimizer.add_group(frozen, group).unwrap();
         optimizer
     }

@@ -6,7 +6,7 @@ use umbo::device::DeviceId;
 use umbo::optimizer::GradientMode::Overwrite;
 use umbo::optimizer::LossReduction::Mean;
 use umbo::optimizer::{
-    ApplyOptions, ApplyReport, Gradients, Group, NonFinite, Optimizer, Settings,
+    ApplyOptions, ApplyReport, Gradients, NonFinite, Optimizer, Settings, VariableGroup,
 };
 use umbo::strategy::commit::StepParticipant;
 use umbo::tensor::slab::Slab;
@@ -99,9 +99,9 @@ fn neighbours_have_the_bits_of_single_updates() {
                 ..Settings::default()
             };
             optimizer.configure(settings).unwrap();
-            let frozen = Group { frozen: true, ..Group::default() };
+            let frozen = VariableGroup { frozen: true, ..VariableGroup::default() };
             optimizer.add_group(&variables[20..22], frozen).unwrap();
-            let slow = Group { learning_rate_factor: 0.5, ..Group::default() };
+            let slow = VariableGroup { learning_rate_factor: 0.5, ..VariableGroup::default() };
             optimizer.add_group(&variables[25..29], slow).unwrap();
         }
         for number in 1..=6 {

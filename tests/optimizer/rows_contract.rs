@@ -7,7 +7,7 @@ use umbo::error::Status;
 use umbo::optimizer::GradientMode::{Add, Overwrite};
 use umbo::optimizer::LossReduction::{GlobalMean, Sum};
 use umbo::optimizer::{
-    ApplyAction, Gradients, GradientsOptions, Group, NonFinite, Optimizer, Settings,
+    ApplyAction, Gradients, GradientsOptions, NonFinite, Optimizer, Settings, VariableGroup,
 };
 use umbo::strategy::commit::{CommitAction, StepParticipant};
 use umbo::tensor::{DType, Element, Shape, Tensor};
@@ -234,7 +234,8 @@ fn lamb_needs_all_rows() {
     // The contributions are still there, for another rule.
     assert!(apply(&optimizer("adam", 0.1), &gradients).unwrap().applied);
     // Where they are not looked at, they are no obstacle.
-    lamb.add_group(&[variable], Group { frozen: true, ..Group::default() }).unwrap();
+    lamb.add_group(&[variable], VariableGroup { frozen: true, ..VariableGroup::default() })
+        .unwrap();
     add(&gradients, 2, 0, &[1], 1.0);
     assert_eq!(finish(&gradients, &lamb, 2, &[1.0; 2]).variables_updated, 0);
 }

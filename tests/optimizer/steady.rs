@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use umbo::optimizer::GradientMode::Add;
 use umbo::optimizer::LossReduction::Mean;
-use umbo::optimizer::{ApplyOptions, Gradients, Group, LossScaling, Settings};
+use umbo::optimizer::{ApplyOptions, Gradients, LossScaling, Settings, VariableGroup};
 use umbo::strategy::commit::StepParticipant;
 
 use crate::allocator::of_this_thread;
@@ -61,7 +61,8 @@ fn steady_step_with_every_feature_allocates_nothing() {
             maximize: true,
         };
         optimizer.configure(settings).unwrap();
-        let group = Group { learning_rate_factor: 0.5, weight_decay: Some(0.0), frozen: false };
+        let group =
+            VariableGroup { learning_rate_factor: 0.5, weight_decay: Some(0.0), frozen: false };
         optimizer.add_group(&[b], group).unwrap();
         optimizer.set_schedule(Arc::new(|step| Ok(1.0 / (step + 1) as f64)));
         let step = |number: u64, value: f64| {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use umbo::error::{Error, Result, Status};
-use umbo::kernels::update::pass::Pass;
+use umbo::kernels::update::pass::UpdatePass;
 use umbo::optimizer::LossReduction::Mean;
 use umbo::optimizer::rule::{Rates, Running, Scalars, Slot};
-use umbo::optimizer::{Gradients, Group, LossScaling, Optimizer, Settings, UpdateRule};
+use umbo::optimizer::{Gradients, LossScaling, Optimizer, Settings, UpdateRule, VariableGroup};
 use umbo::strategy::commit::StepParticipant;
 use umbo::values::variable::Variable;
 
@@ -67,7 +67,7 @@ impl UpdateRule for Failing {
         self.adam.prepare(rates, running)
     }
 
-    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
+    fn update(&self, scalars: &Scalars, pass: &UpdatePass<'_>) {
         self.adam.update(scalars, pass);
     }
 }
@@ -106,7 +106,10 @@ impl Training {
         optimizer.configure(settings).unwrap();
         // Variables that are treated alike share their scalars, and a fault there is one fault.
         for (index, variable) in variables.iter().enumerate() {
-            let group = Group { learning_rate_factor: 1.0 + index as f64, ..Group::default() };
+            let group = VariableGroup {
+                learning_rate_factor: 1.0 + index as f64,
+                ..VariableGroup::default()
+            };
             optimizer.add_group(std::slice::from_ref(variable), group).unwrap();
         }
         let until = AtomicUsize::new(match fault {

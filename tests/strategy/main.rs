@@ -22,7 +22,7 @@ pub(crate) use umbo::collectives::{Assignment, ReduceOp};
 pub(crate) use umbo::device::DeviceId;
 pub(crate) use umbo::error::{Error, Result, Status};
 pub(crate) use umbo::strategy::cancellation::Cancellation;
-pub(crate) use umbo::strategy::collective::{Destination, Reduction};
+pub(crate) use umbo::strategy::collective::{Destination, ReductionOptions};
 pub(crate) use umbo::strategy::context::{Current, current, set_strategy};
 pub(crate) use umbo::strategy::merge::{MergeCall, Operation};
 pub(crate) use umbo::strategy::metrics::Metric;
@@ -174,7 +174,7 @@ fn merge_sum(context: &ReplicaContext, value: f32) -> Result<Option<Value>> {
             let values: Vec<Value> =
                 calls.iter().filter_map(|call| call.arguments.clone()).collect();
             let merged = Value::merge(&values, false, "args")?;
-            strategy.reduce(ReduceOp::Sum, &merged, &Reduction::default()).map(Some)
+            strategy.reduce(ReduceOp::Sum, &merged, &ReductionOptions::default()).map(Some)
         }),
     )
 }

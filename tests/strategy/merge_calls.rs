@@ -127,7 +127,7 @@ fn collectives_give_each_replica_its_own_copy() {
     let uneven =
         Value::per_replica(vec![tensor(&[0.0, 1.0, 2.0, 3.0]), tensor(&[4.0, 5.0]), tensor(&[])])
             .unwrap();
-    let axes = |axes: Option<Vec<i64>>| Reduction { axes, ..Reduction::default() };
+    let axes = |axes: Option<Vec<i64>>| ReductionOptions { axes, ..ReductionOptions::default() };
     let mean = s.reduce(ReduceOp::Mean, &uneven, &axes(Some(vec![0]))).unwrap();
     assert_eq!(numbers(mean.tensor_of(0).unwrap()), [2.5]);
     refused(s.reduce(ReduceOp::Sum, &uneven, &axes(None)), Status::InvalidArgument, &["axes"]);
@@ -192,6 +192,6 @@ fn collectives_of_different_shapes_do_not_advise_what_they_cannot_take() {
     assert!(!error.contains("axes"), "{error}");
     // What can take axes says so.
     let parts = Value::per_replica(vec![tensor(&[1.0; 3]), tensor(&[1.0; 4])]).unwrap();
-    let error = strategy.reduce(ReduceOp::Sum, &parts, &Reduction::default());
+    let error = strategy.reduce(ReduceOp::Sum, &parts, &ReductionOptions::default());
     refused(error, Status::InvalidArgument, &["pass axes = {0}"]);
 }

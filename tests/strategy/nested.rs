@@ -1,7 +1,7 @@
 //! Runs inside of merge calls of runs that have limits: every way in which either of them ends.
 
 use umbo::metrics::Metrics;
-use umbo::metrics::kind::Kind;
+use umbo::metrics::kind::MetricKind;
 
 use crate::*;
 
@@ -200,7 +200,7 @@ fn what_a_nested_run_that_failed_has_written_does_not_count() {
             let s = strategy(replicas);
             let v = variable(&s, Aggregation::Sum, 1.0);
             let metrics = Metrics::new(&s);
-            metrics.define("m", Kind::Sum).unwrap();
+            metrics.define("m", MetricKind::Sum).unwrap();
             let fails = {
                 let (v, metrics) = (v.clone(), Arc::clone(&metrics));
                 move |context: &ReplicaContext| {

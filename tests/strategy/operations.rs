@@ -4,7 +4,7 @@
 use umbo::collectives::ReduceOp;
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
-use umbo::strategy::collective::{Destination, Reduction};
+use umbo::strategy::collective::{Destination, ReductionOptions};
 use umbo::strategy::context::{self, Current};
 use umbo::strategy::variables::{self, Initial, NewVariable};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
@@ -60,10 +60,10 @@ type Operation = fn(&Strategy, &Variable) -> Result<()>;
 const TABLE: &[(&str, [Cell; 4], Operation)] = &[
     ("run", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| s.run(&|_| Ok(None), None).map(drop)),
     ("reduce", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
-        s.reduce(ReduceOp::Sum, &both(), &Reduction::default()).map(drop)
+        s.reduce(ReduceOp::Sum, &both(), &ReductionOptions::default()).map(drop)
     }),
     ("gather", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
-        s.gather(&both(), 0, &Reduction::default()).map(drop)
+        s.gather(&both(), 0, &ReductionOptions::default()).map(drop)
     }),
     ("reduce_to", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
         s.reduce_to(ReduceOp::Sum, &both(), &Destination::Device(DeviceId::HOST)).map(drop)
@@ -165,7 +165,7 @@ fn one_replica_and_the_default_context_do_as_many_replicas_do() {
     single.run(&body, None).unwrap();
     body(&ReplicaContext::default_context()).unwrap();
     let one = Value::per_replica(vec![tensor(&[3i32])]).unwrap();
-    let mean = single.reduce(ReduceOp::Mean, &one, &Reduction::default()).unwrap();
+    let mean = single.reduce(ReduceOp::Mean, &one, &ReductionOptions::default()).unwrap();
     assert_eq!(mean.tensor_of(0).unwrap().dtype(), DType::Float64);
 }
 
@@ -173,7 +173,7 @@ fn one_replica_and_the_default_context_do_as_many_replicas_do() {
 fn the_default_strategy_is_nearly_nothing() {
     let default = Strategy::default_strategy();
     let plain = Value::Tensor(tensor(&[1.0f32, 2.0]));
-    let how = Reduction::default();
+    let how = ReductionOptions::default();
     let same = |value: Value| value.tensor_of(0).unwrap().is_same(plain.tensor_of(0).unwrap());
     assert!(same(default.reduce(ReduceOp::Sum, &plain, &how).unwrap()));
     assert!(same(default.gather(&plain, 5, &how).unwrap()));
@@ -302,7 +302,7 @@ fn every_dtype_is_assigned_gathered_and_copied() {
             tensor.copy_to_host(&mut all).unwrap();
             all
         };
-        let gathered = s.gather(&value, 0, &Reduction::default()).unwrap();
+        let gathered = s.gather(&value, 0, &ReductionOptions::default()).unwrap();
         assert_eq!(raw(gathered.tensor_of(0).unwrap()), bytes.repeat(2), "{dtype}");
         let copy = s.broadcast_to(&Value::Tensor(component()), &Destination::Like(value.clone()));
         assert_eq!(raw(copy.unwrap().tensor_of(1).unwrap()), bytes, "{dtype}");
@@ -342,7 +342,8 @@ fn the_number_of_replicas_does_not_change_the_dtype_of_a_mean() {
     for replicas in 1..=3 {
         let strategy = strategy(replicas);
         let mean = |value: &Value| {
-            let mean = strategy.reduce(ReduceOp::Mean, value, &Reduction::default()).unwrap();
+            let mean =
+                strategy.reduce(ReduceOp::Mean, value, &ReductionOptions::default()).unwrap();
             let Value::Tensor(mean) = mean else { panic!("{mean:?} is no tensor") };
             mean
         };
@@ -365,7 +366,7 @@ fn the_number_of_replicas_does_not_change_the_dtype_of_a_mean() {
         assert_eq!(mean(&Value::Variable(count)).to_vec::<f64>().unwrap(), [3.0]);
         let flag = Tensor::zeros(DType::Bool, Shape::new(&[1]).unwrap(), DeviceId::HOST).unwrap();
         let flag = Value::Tensor(flag);
-        let flag = strategy.reduce(ReduceOp::Mean, &flag, &Reduction::default());
+        let flag = strategy.reduce(ReduceOp::Mean, &flag, &ReductionOptions::default());
         refused(flag, Status::InvalidArgument, "bool values cannot be reduced");
     }
 }
@@ -380,7 +381,7 @@ fn plain_values_are_reduced_and_gathered_to_the_destination() {
     for replicas in 2..=3 {
         let strategy = strategy(replicas);
         let there = DeviceId::cpu(1);
-        let how = Reduction { destination: Some(there), ..Reduction::default() };
+        let how = ReductionOptions { destination: Some(there), ..ReductionOptions::default() };
         let device = |value: Value| match value {
             Value::Tensor(tensor) => tensor.device(),
             Value::IndexedSlices(slices) => slices.device(),
@@ -398,7 +399,7 @@ fn plain_values_are_reduced_and_gathered_to_the_destination() {
             assert_eq!(device(gathered), there, "{plain:?} gathered");
         }
         // Without a destination it stays where, and what, it is.
-        let same = strategy.reduce(ReduceOp::Mean, &floats, &Reduction::default()).unwrap();
+        let same = strategy.reduce(ReduceOp::Mean, &floats, &ReductionOptions::default()).unwrap();
         assert!(same.tensor_of(0).unwrap().is_same(floats.tensor_of(0).unwrap()));
     }
 }

@@ -220,7 +220,7 @@ fn the_deepest_nest_goes_through_run_reduce_and_gather() {
         context.all_gather(sum, 0).map(Some)
     };
     let result = strategy.run(&own, Some(argument.clone())).unwrap().unwrap();
-    let how = Reduction::default();
+    let how = ReductionOptions::default();
     let sum = strategy.reduce(ReduceOp::Sum, &result, &how).unwrap();
     strategy.gather(&sum, 0, &how).unwrap();
     let path = vec!["0"; umbo::values::limits::MAX_NEST_DEPTH].join(".");

@@ -3,7 +3,7 @@
 use umbo::collectives::ReduceOp;
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
-use umbo::strategy::collective::{Destination, Output, Reduction};
+use umbo::strategy::collective::{Destination, ReductionOptions, ReductionOutput};
 use umbo::strategy::scatter::{ScatterOp, scatter};
 use umbo::strategy::variables::{self, Initial, NewVariable, read};
 use umbo::strategy::{Options, Strategy};
@@ -81,20 +81,20 @@ fn reducing_concatenates_and_the_mean_divides() {
         slices(&[1.0f32, 2.0], &[1], &[5, 2]),
         slices(&[3.0f32, 4.0, 5.0, 6.0], &[1, 3], &[5, 2]),
     ]);
-    let how = Reduction::default();
+    let how = ReductionOptions::default();
     let sum = s.reduce(ReduceOp::Sum, &value, &how).unwrap();
     assert_eq!(parts(&sum), (vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], vec![1, 1, 3]));
     let mean = s.reduce(ReduceOp::Mean, &value, &how).unwrap();
     assert_eq!(parts(&mean), (vec![0.5f32, 1.0, 1.5, 2.0, 2.5, 3.0], vec![1, 1, 3]));
-    let rows = Reduction { axes: Some(vec![0]), ..Reduction::default() };
+    let rows = ReductionOptions { axes: Some(vec![0]), ..ReductionOptions::default() };
     let sum = s.reduce(ReduceOp::Sum, &value, &rows).unwrap();
     assert_eq!(dense::<f32>(&sum), [9.0, 12.0]);
     let mean = s.reduce(ReduceOp::Mean, &value, &rows).unwrap();
     assert_eq!(dense::<f32>(&mean), [0.9, 1.2], "over the rows of both dense tensors");
     let output = Some(tensor(&[0.0f32], &[1]));
     // SAFETY: nobody else has the tensor.
-    let output = output.map(|tensor| unsafe { Output::new(tensor) });
-    let into = Reduction { output, ..Reduction::default() };
+    let output = output.map(|tensor| unsafe { ReductionOutput::new(tensor) });
+    let into = ReductionOptions { output, ..ReductionOptions::default() };
     refused(s.reduce(ReduceOp::Sum, &value, &into), Status::InvalidArgument, "output");
     let other = per_replica(&[slices(&[1i8], &[0], &[5]), slices(&[1i8], &[0], &[6])]);
     refused(s.reduce(ReduceOp::Sum, &other, &how), Status::InvalidArgument, "replica 1 [6]");
@@ -107,7 +107,7 @@ fn with_tensors_among_the_components_the_result_is_dense() {
         slices(&[1.0f32, 2.0], &[2, 2], &[3]),
         Value::Tensor(tensor(&[10.0f32, 20.0, 30.0], &[3])),
     ]);
-    let how = Reduction::default();
+    let how = ReductionOptions::default();
     assert_eq!(dense::<f32>(&s.reduce(ReduceOp::Sum, &value, &how).unwrap()), [10.0, 20.0, 33.0]);
     assert_eq!(dense::<f32>(&s.reduce(ReduceOp::Mean, &value, &how).unwrap()), [5.0, 10.0, 16.5]);
     let outside = per_replica(&[slices(&[1.0f32], &[3], &[3]), slices(&[1.0f32], &[0], &[3])]);
@@ -119,11 +119,11 @@ fn with_tensors_among_the_components_the_result_is_dense() {
 fn a_plain_value_counts_as_plain_tensors_do() {
     let (one, two) = (strategy(1), strategy(2));
     let plain = slices(&[1i32, 2], &[0, 2], &[3]);
-    let how = Reduction::default();
+    let how = ReductionOptions::default();
     assert_eq!(parts(&two.reduce(ReduceOp::Mean, &plain, &how).unwrap()), (vec![1, 2], vec![0, 2]));
     assert_eq!(parts(&one.reduce(ReduceOp::Sum, &plain, &how).unwrap()), (vec![1, 2], vec![0, 2]));
     refused(two.reduce(ReduceOp::Sum, &plain, &how), Status::InvalidArgument, "by SUM");
-    let rows = Reduction { axes: Some(vec![0]), ..Reduction::default() };
+    let rows = ReductionOptions { axes: Some(vec![0]), ..ReductionOptions::default() };
     assert_eq!(dense::<i32>(&two.reduce(ReduceOp::Sum, &plain, &rows).unwrap()), [6]);
     refused(two.gather(&plain, 0, &how), Status::Unimplemented, "indexed slices");
     let both = per_replica(&[plain.clone(), plain]);

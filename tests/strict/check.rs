@@ -41,7 +41,7 @@ fn verdicts(scene: &Arc<Scene>, left_out: bool, writes: bool) -> Vec<Verdict> {
         scene.gradients.submit_in(context, None)?;
         Ok(None)
     };
-    let options = equivalence::Options::default();
+    let options = equivalence::CheckOptions::default();
     let gradients = Some(&scene.gradients);
     let report = equivalence::check(&scene.strategy, &step, &batch(), gradients, &options).unwrap();
     report.findings.iter().map(|finding| finding.verdict).collect()
@@ -87,7 +87,7 @@ fn views_are_for_reading_again_after_a_check() {
             }
             Ok(None)
         };
-        let options = equivalence::Options::default();
+        let options = equivalence::CheckOptions::default();
         let report = equivalence::check(&scene.strategy, &step, &batch(), None, &options);
         let verdicts = report.unwrap().findings.into_iter().map(|found| found.verdict);
         assert_eq!(verdicts.collect::<Vec<_>>(), [Verdict::VariableWritten]);

@@ -9,7 +9,7 @@ use umbo::equivalence::check;
 use umbo::error::{Error, Status};
 use umbo::input::{DistributeOptions, distribute_dataset};
 use umbo::metrics::Metrics;
-use umbo::metrics::kind::Kind;
+use umbo::metrics::kind::MetricKind;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction};
 use umbo::strategy::metrics::Metric;
 use umbo::strategy::variables::{self, Initial, assign, read};
@@ -23,13 +23,13 @@ use super::input::rows;
 use super::passed_over::epoch_over;
 use super::{alone, named, on_ranks, tensor};
 
-const KINDS: [(&str, Kind); 6] = [
-    ("sum", Kind::Sum),
-    ("mean", Kind::Mean),
-    ("count", Kind::Count),
-    ("accuracy", Kind::Accuracy),
-    ("confusion", Kind::Confusion { classes: 3 }),
-    ("auc", Kind::Auc { bins: 8, lowest: 0.0, highest: 1.0 }),
+const KINDS: [(&str, MetricKind); 6] = [
+    ("sum", MetricKind::Sum),
+    ("mean", MetricKind::Mean),
+    ("count", MetricKind::Count),
+    ("accuracy", MetricKind::Accuracy),
+    ("confusion", MetricKind::Confusion { classes: 3 }),
+    ("auc", MetricKind::Auc { bins: 8, lowest: 0.0, highest: 1.0 }),
 ];
 
 /// Adds to all metrics in some steps, of which one fails; what they have come to.

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo::cluster::communicator::{Communicator, Place, Vote};
+use umbo::cluster::communicator::{Communicator, RankPlace, Vote};
 use umbo::error::{Error, Result, Status};
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::reduced::reduced;
@@ -37,7 +37,7 @@ fn matched(exchange: impl FnOnce() -> Result<()>) -> Result<()> {
 }
 
 impl Communicator for Damaging {
-    fn place(&self) -> Place {
+    fn place(&self) -> RankPlace {
         self.rank.place()
     }
 

@@ -430,7 +430,7 @@ fn one_apply_to_a_variable_waits_for_a_commit_point() {
         assert!(before == after);
         step(false).unwrap();
         for (gradients, optimizer) in both.iter().zip(&optimizers) {
-            assert!(matches!(apply(optimizer, gradients), Ok(umbo::optimizer::Outcome::Done(_))));
+            assert!(matches!(apply(optimizer, gradients), Ok(umbo::optimizer::Applied::Done(_))));
         }
     });
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use umbo::cluster::communicator::{Communicator, GpuCommunicator, Place, Vote};
+use umbo::cluster::communicator::{Communicator, GpuCommunicator, RankPlace, Vote};
 use umbo::device::cuda::memory::DeviceMemory;
 use umbo::error::{Error, Result, Status};
 
@@ -194,9 +194,9 @@ impl Rank {
 }
 
 impl Communicator for Rank {
-    fn place(&self) -> Place {
+    fn place(&self) -> RankPlace {
         let (rank, size) = (self.rank, self.size);
-        Place { rank, size, node_rank: rank, node_size: size }
+        RankPlace { rank, size, node_rank: rank, node_size: size }
     }
 
     fn all_to_all(

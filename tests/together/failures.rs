@@ -6,7 +6,7 @@ use std::time::Duration;
 use umbo::collectives::{Assignment, ReduceOp};
 use umbo::error::{Error, Status};
 use umbo::strategy::cancellation::Cancellation;
-use umbo::strategy::collective::Reduction;
+use umbo::strategy::collective::ReductionOptions;
 use umbo::strategy::run::Limits;
 use umbo::strategy::variables::{self, Initial, assign, read};
 use umbo::strategy::{ReplicaContext, Strategy};
@@ -299,7 +299,7 @@ fn deaths_are_reported_and_nothing_hangs() {
                         let again = strategy.run(&count(&variable), None).unwrap_err();
                         assert_eq!(again.status(), Status::Unavailable, "{again}");
                         let plain = Value::per_replica(vec![tensor(&[1f32], &[1]); 2]).unwrap();
-                        let how = Reduction::default();
+                        let how = ReductionOptions::default();
                         let reduced = strategy.reduce(ReduceOp::Sum, &plain, &how).unwrap_err();
                         assert_eq!(reduced.status(), Status::Unavailable);
                         return Some(());

@@ -9,7 +9,7 @@ use umbo::device::DeviceId;
 use umbo::error::{Error, Result};
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::{
-    GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, Outcome, apply,
+    Applied, GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply,
 };
 use umbo::strategy::variables::{self, Initial, read};
 use umbo::strategy::{ReplicaContext, Strategy};
@@ -261,7 +261,7 @@ impl Work {
             let before = self.ledger.returned.load(Ordering::SeqCst);
             assert!(self.plan.lends != Lends::All || before < self.ledger.lent());
             let outcome = apply(&self.optimizer, &self.gradients)?;
-            assert!(matches!(outcome, Outcome::Done(_)));
+            assert!(matches!(outcome, Applied::Done(_)));
         }
         Ok(())
     }

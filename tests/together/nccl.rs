@@ -13,7 +13,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use umbo::cluster::checked::CheckedCommunicator;
 use umbo::cluster::communicator::Communicator;
-use umbo::cluster::nccl::{self, Options};
+use umbo::cluster::nccl::{self, NcclOptions};
 use umbo::device::cuda::memory::DeviceMemory;
 use umbo::device::{DeviceId, DeviceKind, registry};
 use umbo::error::{Error, Result, Status};
@@ -39,8 +39,8 @@ fn gpu(index: usize) -> DeviceId {
 }
 
 /// Nothing that goes right waits as long.
-fn patient() -> Options {
-    Options { timeout: Some(Duration::from_secs(60)), library: None }
+fn patient() -> NcclOptions {
+    NcclOptions { timeout: Some(Duration::from_secs(60)), library: None }
 }
 
 /// Calls `body` for each rank of a job, on a thread of its own.
@@ -53,7 +53,7 @@ fn on_each<R: Send>(size: usize, body: impl Fn(usize, Arc<Rank>) -> R + Sync) ->
     })
 }
 
-fn over(base: &Arc<Rank>, device: DeviceId, options: &Options) -> Result<CheckedCommunicator> {
+fn over(base: &Arc<Rank>, device: DeviceId, options: &NcclOptions) -> Result<CheckedCommunicator> {
     nccl::over(Arc::clone(base) as Arc<dyn Communicator>, Ok(device), options)
 }
 
@@ -129,7 +129,7 @@ enum Came {
 /// nothing can be used afterwards that must not be.
 ///
 /// `amid` becomes of what the tests' NCCL does once all have joined.
-fn trial(options: &Options, control: &Control, amid: Option<&str>) -> Vec<Came> {
+fn trial(options: &NcclOptions, control: &Control, amid: Option<&str>) -> Vec<Came> {
     let ends = on_each(3, |rank, base| {
         let communicator = match over(&base, gpu(rank), options) {
             Ok(communicator) => communicator,
@@ -212,7 +212,7 @@ fn what_fails_on_one_rank_fails_on_all() {
 fn who_waits_in_vain_gives_up_on_all_ranks() {
     let settings = [("FAKE_CUDA_DEVICES", "3"), QUIET[1]];
     let Some((driver, control)) = under_both(&settings) else { return };
-    let hasty = Options { timeout: Some(Duration::from_millis(300)), library: None };
+    let hasty = NcclOptions { timeout: Some(Duration::from_millis(300)), library: None };
     for fault in ["absent:2:0,silent:0:0", "stuck:3:0,silent:0:0", "absent:7:0", "stuck:1:0"] {
         control.fault(fault);
         let ends = trial(&hasty, &control, None);
@@ -236,7 +236,7 @@ fn who_waits_in_vain_gives_up_on_all_ranks() {
 }
 
 /// The texts of what two ranks are refused with, whose base is still of use.
-fn refused(of: impl Fn(usize) -> (Result<DeviceId>, Options) + Sync) -> Vec<Error> {
+fn refused(of: impl Fn(usize) -> (Result<DeviceId>, NcclOptions) + Sync) -> Vec<Error> {
     on_each(2, |rank, base| {
         let (device, options) = of(rank);
         let joined = nccl::over(Arc::clone(&base) as Arc<dyn Communicator>, device, &options);
@@ -250,7 +250,7 @@ fn refused(of: impl Fn(usize) -> (Result<DeviceId>, Options) + Sync) -> Vec<Erro
 fn a_rank_that_cannot_join_is_named_to_the_others() {
     let settings = [("FAKE_CUDA_DEVICES", "2"), QUIET[1]];
     let Some((_driver, control)) = under_both(&settings) else { return };
-    let with = |library: &str| Options { library: Some(library.into()), ..patient() };
+    let with = |library: &str| NcclOptions { library: Some(library.into()), ..patient() };
     for missing in ["/nowhere/libnccl.so.2", "libc.so.6"] {
         let of = |rank| (Ok(gpu(rank)), if rank == 1 { with(missing) } else { patient() });
         let errors = refused(of);

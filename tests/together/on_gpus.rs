@@ -56,7 +56,7 @@ pub fn joined(rank: &Arc<Rank>, options: &Options) -> Result<Arc<dyn Communicato
     let base = Arc::clone(rank) as Arc<dyn Communicator>;
     let Some(device) = device.filter(|_| is_at(PLACES[4])) else { return Ok(base) };
     let device = registry::resolve(device, "device");
-    let patient = nccl::Options { timeout: Some(Duration::from_secs(60)), library: None };
+    let patient = nccl::NcclOptions { timeout: Some(Duration::from_secs(60)), library: None };
     let joined = rank.while_joining(|| nccl::over(base, device, &patient))?;
     Ok(Arc::new(joined))
 }

@@ -5,8 +5,8 @@ use umbo::error::Status;
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::rule::VariableProgress;
 use umbo::optimizer::{
-    ApplyOptions, Gradients, GradientsOptions, Group, LossReduction, Optimizer, Settings, apply,
-    apply_with,
+    ApplyOptions, Gradients, GradientsOptions, LossReduction, Optimizer, Settings, VariableGroup,
+    apply, apply_with,
 };
 use umbo::strategy::variables::{self, Initial};
 use umbo::strategy::{ReplicaContext, Strategy};
@@ -40,12 +40,12 @@ const CHANGES: [(&str, [&str; 3], Change); 9] = [
         optimizer.configure(settings).unwrap();
     }),
     (WEIGHTS, ["the learning rate of 'v0'", "0.05", "0.1"], |optimizer, variables| {
-        let group = Group { learning_rate_factor: 0.5, ..Group::default() };
+        let group = VariableGroup { learning_rate_factor: 0.5, ..VariableGroup::default() };
         optimizer.add_group(&variables[..1], group).unwrap();
     }),
     // Of the variable that is updated by rows.
     (WEIGHTS, ["the weight decay of 'v1'", "0.25", "0"], |optimizer, variables| {
-        let group = Group { weight_decay: Some(0.25), ..Group::default() };
+        let group = VariableGroup { weight_decay: Some(0.25), ..VariableGroup::default() };
         optimizer.add_group(&variables[1..2], group).unwrap();
     }),
     (WEIGHTS, ["the updates of 'v2' so far", "0.225", "0.81"], |optimizer, variables| {
@@ -53,11 +53,11 @@ const CHANGES: [(&str, [&str; 3], Change); 9] = [
         optimizer.set_variable_progress(&variables[2], progress).unwrap();
     }),
     (GRADIENTS, ["whether 'v0' is frozen", "yes", "no"], |optimizer, variables| {
-        let group = Group { frozen: true, ..Group::default() };
+        let group = VariableGroup { frozen: true, ..VariableGroup::default() };
         optimizer.add_group(&variables[..1], group).unwrap();
     }),
     (GRADIENTS, ["whether 'v1' is frozen", "yes", "no"], |optimizer, variables| {
-        let group = Group { frozen: true, ..Group::default() };
+        let group = VariableGroup { frozen: true, ..VariableGroup::default() };
         optimizer.add_group(&variables[1..2], group).unwrap();
     }),
 ];

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use umbo::executor::affinity::{Part, process_processors};
+use umbo::executor::affinity::{ProcessorPart, process_processors};
 use umbo::strategy::replica_threads::{Hooks, ReplicaThread, ThreadHooks};
 use umbo::strategy::{Options, Strategy};
 
@@ -49,7 +49,7 @@ fn ranks_of_a_machine_divide_its_processors() {
                     run(&strategy.deep_copy().unwrap());
                 });
                 for (index, told) in told.iter().enumerate() {
-                    let part = Part { index, count: size }.processors();
+                    let part = ProcessorPart { index, count: size }.processors();
                     let told = told.0.lock().unwrap();
                     assert_eq!(told.len(), 2 * replicas);
                     for (own, computing_threads) in &*told {
@@ -65,5 +65,5 @@ fn ranks_of_a_machine_divide_its_processors() {
             }
         }
     }
-    assert_eq!(Part::WHOLE.processors(), *process_processors());
+    assert_eq!(ProcessorPart::WHOLE.processors(), *process_processors());
 }

@@ -11,8 +11,8 @@ use umbo::optimizer::adam::Adam;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{
-    ApplyOptions, GradientMode, Gradients, GradientsOptions, Group, LossReduction, LossScaling,
-    NonFinite, Optimizer, Outcome, Settings, UpdateRule, apply, apply_with,
+    Applied, ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling,
+    NonFinite, Optimizer, Settings, UpdateRule, VariableGroup, apply, apply_with,
 };
 use umbo::strategy::variables::{self, Initial, read};
 use umbo::strategy::{ReplicaContext, Strategy};
@@ -193,7 +193,10 @@ fn set_up(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Trained
     let optimizer = Optimizer::new(strategy.id(), rule, 0.05).unwrap();
     optimizer.configure(plan.settings).unwrap();
     optimizer
-        .add_group(&variables[..1], Group { learning_rate_factor: 0.5, ..Group::default() })
+        .add_group(
+            &variables[..1],
+            VariableGroup { learning_rate_factor: 0.5, ..VariableGroup::default() },
+        )
         .unwrap();
     Trained { strategy, variables, gradients, optimizer }
 }
@@ -239,7 +242,7 @@ pub fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<
         if came.is_ok() && !plan.deferred {
             let options = ApplyOptions { flush: step == 3, measure_norm: step % 2 == 1 };
             came = match apply_with(&optimizer, &gradients, options) {
-                Ok(Outcome::Done(_)) => Ok(()),
+                Ok(Applied::Done(_)) => Ok(()),
                 Ok(other) => panic!("{other:?}"),
                 Err(error) => Err(error.status()),
             };

@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use umbo::collectives::{Assignment, ReduceOp};
-use umbo::strategy::collective::Reduction;
+use umbo::strategy::collective::ReductionOptions;
 use umbo::strategy::metrics::Metric;
 use umbo::strategy::scatter::{ScatterOp, scatter};
 use umbo::strategy::variables::{self, Initial, assign, read};
@@ -130,12 +130,12 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
         let mut results = results.lock().unwrap();
         for op in [ReduceOp::Sum, ReduceOp::Mean] {
             for axes in [None, Some(vec![0])] {
-                let how = Reduction { axes, ..Reduction::default() };
+                let how = ReductionOptions { axes, ..ReductionOptions::default() };
                 let reduced = strategy.reduce(op, &result, &how).unwrap();
                 results.push(bytes(reduced.tensor_of(0).unwrap()));
             }
         }
-        let gathered = strategy.gather(&result, 1, &Reduction::default()).unwrap();
+        let gathered = strategy.gather(&result, 1, &ReductionOptions::default()).unwrap();
         results.push(bytes(gathered.tensor_of(0).unwrap()));
         for variable in [Some(&sum), Some(&first), mean.as_ref()].into_iter().flatten() {
             results.push(bytes(&read(variable).unwrap()));

@@ -9,7 +9,7 @@ use umbo::collectives::ReduceOp;
 use umbo::error::Result;
 use umbo::input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset};
 use umbo::metrics::Metrics;
-use umbo::metrics::kind::Kind;
+use umbo::metrics::kind::MetricKind;
 use umbo::optimizer::{
     ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, Settings,
     apply_with,
@@ -84,7 +84,7 @@ impl Program {
         let clip = how.clips.then_some(0.3);
         optimizer.configure(Settings { global_clip_norm: clip, ..Settings::default() }).unwrap();
         let metrics = Metrics::new(&strategy);
-        metrics.define("loss", Kind::Mean).unwrap();
+        metrics.define("loss", MetricKind::Mean).unwrap();
         Program { strategy, weights, statistics, gradients, optimizer, metrics }
     }
 

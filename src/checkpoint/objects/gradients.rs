@@ -1,7 +1,7 @@
 //! Gradients: what runs have accumulated since the last update.
 
 use crate::checkpoint::numbers::{number, read_number};
-use crate::checkpoint::saveable::{Changes, Names, Ready, Record, Saveable, Saved};
+use crate::checkpoint::saveable::{Changes, Names, ObjectReader, ObjectRecord, Ready, Saveable};
 use crate::device::DeviceId;
 use crate::error::{Error, Result, memory};
 use crate::optimizer::saved_gradients::{AccumulatedRuns, AccumulatedSum};
@@ -22,7 +22,7 @@ impl Saveable for Gradients {
         Gradients::variables(self).to_vec()
     }
 
-    fn save(&self, names: &Names, record: &mut Record) -> Result<()> {
+    fn save(&self, names: &Names, record: &mut ObjectRecord) -> Result<()> {
         let AccumulatedRuns { runs, weight, sums } = self.export()?;
         for AccumulatedSum { index, rows, sum } in sums {
             let name = names.name(&Gradients::variables(self)[index])?;
@@ -41,7 +41,7 @@ impl Saveable for Gradients {
         Ok(())
     }
 
-    fn prepare<'a>(&'a self, names: &Names, saved: &mut Saved<'_>) -> Ready<'a> {
+    fn prepare<'a>(&'a self, names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let here = reduction_name(self.loss_reduction());
         let there = saved.read_property("loss_reduction", |json| json.as_str().map(str::to_owned));
         if there.as_deref().is_some_and(|there| there != here) {
@@ -73,7 +73,7 @@ impl Gradients {
         &self,
         index: usize,
         name: &str,
-        saved: &mut Saved<'_>,
+        saved: &mut ObjectReader<'_>,
     ) -> Result<Option<AccumulatedSum>> {
         let variable = &Gradients::variables(self)[index];
         let (of_rows, of_sum) = (format!("{name}/rows"), format!("{name}/sum"));

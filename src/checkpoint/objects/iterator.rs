@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::checkpoint::saveable::{Changes, Names, Prepared, Ready, Record, Saveable, Saved};
+use crate::checkpoint::saveable::{
+    Changes, Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable,
+};
 use crate::error::Result;
 use crate::input::PassIterator;
 
@@ -22,12 +24,12 @@ impl Saveable for SavedIterator {
         true
     }
 
-    fn save(&self, _names: &Names, record: &mut Record) -> Result<()> {
+    fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
         record.property("position", self.0.save_position()?);
         Ok(())
     }
 
-    fn prepare<'a>(&'a self, _names: &Names, saved: &mut Saved<'_>) -> Ready<'a> {
+    fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let position = saved.read_property("position", |json| json.as_str().map(str::to_owned));
         Ok(position
             .map(|position| Box::new(NewPlace { iterator: &self.0, position, before: None }) as _))
@@ -41,7 +43,7 @@ struct NewPlace<'a> {
     before: Option<String>,
 }
 
-impl Prepared for NewPlace<'_> {
+impl PreparedRestore for NewPlace<'_> {
     fn begin(&mut self) -> Result<()> {
         let before = self.iterator.save_position()?;
         self.iterator.restore_position(&self.position)?;

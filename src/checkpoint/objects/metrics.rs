@@ -3,10 +3,10 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::checkpoint::numbers::{number, read_number};
-use crate::checkpoint::saveable::{Changes, Names, Ready, Record, Saveable, Saved};
+use crate::checkpoint::saveable::{Changes, Names, ObjectReader, ObjectRecord, Ready, Saveable};
 use crate::device::DeviceId;
 use crate::error::Result;
-use crate::metrics::kind::Kind;
+use crate::metrics::kind::MetricKind;
 use crate::metrics::{Metrics, Total};
 use crate::tensor::{DType, Shape, Tensor};
 
@@ -19,7 +19,7 @@ impl Saveable for Metrics {
         Some(Metrics::strategy(self))
     }
 
-    fn save(&self, _names: &Names, record: &mut Record) -> Result<()> {
+    fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
         let mut entries = Map::new();
         for (name, kind, accumulated) in self.export()? {
             let mut entry = Map::new();
@@ -45,7 +45,7 @@ impl Saveable for Metrics {
         Ok(())
     }
 
-    fn prepare<'a>(&'a self, _names: &Names, saved: &mut Saved<'_>) -> Ready<'a> {
+    fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let mut there = saved.members("metrics").unwrap_or_default();
         let mut all = Vec::new();
         for (name, kind, _) in self.export()? {
@@ -63,20 +63,25 @@ impl Saveable for Metrics {
 }
 
 /// A kind as it stands in the file.
-fn describe(kind: Kind) -> Json {
+fn describe(kind: MetricKind) -> Json {
     match kind {
-        Kind::Sum => json!("sum"),
-        Kind::Mean => json!("mean"),
-        Kind::Count => json!("count"),
-        Kind::Accuracy => json!("accuracy"),
-        Kind::Confusion { classes } => json!({ "confusion": classes }),
-        Kind::Auc { bins, lowest, highest } => {
+        MetricKind::Sum => json!("sum"),
+        MetricKind::Mean => json!("mean"),
+        MetricKind::Count => json!("count"),
+        MetricKind::Accuracy => json!("accuracy"),
+        MetricKind::Confusion { classes } => json!({ "confusion": classes }),
+        MetricKind::Auc { bins, lowest, highest } => {
             json!({ "auc": bins, "lowest": number(lowest), "highest": number(highest) })
         }
     }
 }
 
-fn read_entry(saved: &mut Saved<'_>, name: &str, kind: Kind, json: &Json) -> Result<Option<Total>> {
+fn read_entry(
+    saved: &mut ObjectReader<'_>,
+    name: &str,
+    kind: MetricKind,
+    json: &Json,
+) -> Result<Option<Total>> {
     let here = describe(kind);
     if json["kind"] != here {
         let there = &json["kind"];
@@ -99,7 +104,7 @@ fn read_entry(saved: &mut Saved<'_>, name: &str, kind: Kind, json: &Json) -> Res
     }
     let count = |key: &str| json[key].as_i64().filter(|&count| is_count(count));
     let read = match kind {
-        Kind::Sum | Kind::Mean => read_number(&json["sum"])
+        MetricKind::Sum | MetricKind::Mean => read_number(&json["sum"])
             .zip(read_number(&json["weight"]))
             .map(|(sum, weight)| Total::Numbers { sum, weight }),
         _ => count("hits").zip(count("of")).map(|(hits, of)| Total::Counts { hits, of }),

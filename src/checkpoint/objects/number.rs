@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use crate::checkpoint::numbers::{number, read_number};
-use crate::checkpoint::saveable::{Changes, Names, Ready, Record, Saveable, Saved};
+use crate::checkpoint::saveable::{Changes, Names, ObjectReader, ObjectRecord, Ready, Saveable};
 use crate::error::Result;
 use parking_lot::Mutex;
 
@@ -24,7 +24,7 @@ impl Saveable for NumberCell {
         "number"
     }
 
-    fn save(&self, _names: &Names, record: &mut Record) -> Result<()> {
+    fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
         match *self.0.lock() {
             Number::Integer(value) => record.property("integer", value),
             Number::Float(value) => record.property("value", number(value)),
@@ -32,7 +32,7 @@ impl Saveable for NumberCell {
         Ok(())
     }
 
-    fn prepare<'a>(&'a self, _names: &Names, saved: &mut Saved<'_>) -> Ready<'a> {
+    fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let here = *self.0.lock();
         let number = match here {
             Number::Integer(_) => saved.read_property("integer", Json::as_i64).map(Number::Integer),

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json, json};
 
 use crate::checkpoint::numbers::{number, read_count, read_number};
-use crate::checkpoint::saveable::{Changes, Later, Names, Ready, Record, Saveable, Saved};
+use crate::checkpoint::saveable::{
+    Changes, Later, Names, ObjectReader, ObjectRecord, Ready, Saveable,
+};
 use crate::error::Result;
 use crate::optimizer::Gradients;
 use crate::optimizer::Optimizer;
@@ -32,7 +34,7 @@ impl Saveable for Optimizer {
         Optimizer::applied(self)
     }
 
-    fn save(&self, names: &Names, record: &mut Record) -> Result<()> {
+    fn save(&self, names: &Names, record: &mut ObjectRecord) -> Result<()> {
         let state = match record.shares(Saveable::strategy(self).unwrap_or_default()) {
             // SAFETY: applies of its strategy, which are done in steps, alone write it.
             true => unsafe { self.export_as_it_is() },
@@ -65,7 +67,7 @@ impl Saveable for Optimizer {
         Ok(())
     }
 
-    fn prepare<'a>(&'a self, names: &Names, saved: &mut Saved<'_>) -> Ready<'a> {
+    fn prepare<'a>(&'a self, names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let rule = saved.read_property("rule", |json| json.as_str().map(str::to_owned));
         if rule.as_deref().is_some_and(|rule| rule != self.rule().name()) {
             let there = rule.unwrap_or_default();
@@ -116,7 +118,7 @@ fn read_loss_scale(json: &Json) -> Option<Option<DynamicLossScale>> {
 fn read_variable(
     optimizer: &Optimizer,
     names: &Names,
-    saved: &mut Saved<'_>,
+    saved: &mut ObjectReader<'_>,
     name: &str,
     json: &Json,
 ) -> Result<Option<(VariableState, Vec<Later>)>> {

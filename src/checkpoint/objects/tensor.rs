@@ -1,8 +1,8 @@
 //! Tensors of the caller's: saved from, and restored into, the same memory.
 
-#![expect(unsafe_code, reason = "who restores vouches for the caller's tensors")]
+#![expect(unsafe_code, reason = "who restores guarantees the caller's tensors")]
 
-use crate::checkpoint::saveable::{Changes, Names, Ready, Record, Saveable, Saved};
+use crate::checkpoint::saveable::{Changes, Names, ObjectReader, ObjectRecord, Ready, Saveable};
 use crate::collectives::{copy_into, copy_to};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ impl Saveable for CallersTensor {
         "tensor"
     }
 
-    fn save(&self, _names: &Names, record: &mut Record) -> Result<()> {
+    fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
         record.whole(match record.is_written_at_once() {
             true => self.0.on_host()?.to_contiguous()?,
             false => copy_to(&self.0, DeviceId::HOST)?,
@@ -40,7 +40,7 @@ impl Saveable for CallersTensor {
         Ok(())
     }
 
-    fn prepare<'a>(&'a self, _names: &Names, saved: &mut Saved<'_>) -> Ready<'a> {
+    fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let value = saved.later(None, self.0.dtype(), self.0.shape())?;
         Ok(value.map(|value| {
             Box::new(move |changes: &Changes<'_>| {

@@ -4,7 +4,7 @@
 
 use half::{bf16, f16};
 
-use crate::checkpoint::saveable::{Changes, Names, Ready, Record, Saveable, Saved};
+use crate::checkpoint::saveable::{Changes, Names, ObjectReader, ObjectRecord, Ready, Saveable};
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::strategy::variables::read_into;
@@ -24,7 +24,7 @@ impl Saveable for Variable {
         vec![self.clone()]
     }
 
-    fn save(&self, _names: &Names, record: &mut Record) -> Result<()> {
+    fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
         let value = value_of(self, record)?;
         record.doubt = first_nan(&value)?.map(|element| {
             format!(
@@ -37,7 +37,7 @@ impl Saveable for Variable {
         Ok(())
     }
 
-    fn prepare<'a>(&'a self, _names: &Names, saved: &mut Saved<'_>) -> Ready<'a> {
+    fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let value = saved.later(None, self.dtype(), self.shape())?;
         Ok(value.map(|value| {
             Box::new(move |changes: &Changes<'_>| changes.replace(self, changes.value(value)?)) as _
@@ -46,7 +46,10 @@ impl Saveable for Variable {
 }
 
 /// The value for `record`, in host memory and contiguous.
-pub(in crate::checkpoint) fn value_of(variable: &Variable, record: &Record) -> Result<Tensor> {
+pub(in crate::checkpoint) fn value_of(
+    variable: &Variable,
+    record: &ObjectRecord,
+) -> Result<Tensor> {
     if record.shares(variable.spec().strategy) {
         // SAFETY: steps of its strategy, and what takes their lock, alone write it.
         return unsafe { variable.committed() }.on_host()?.to_contiguous();

@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::functions::{
-    BYTE, COMM_NULL, ERRORS_RETURN, Functions, INT64, MIN, Object, REQUEST_NULL,
+    BYTE, COMM_NULL, ERRORS_RETURN, Functions, INT64, MIN, MpiObject, REQUEST_NULL,
 };
 use super::lifetime;
 use super::link::{Link, starts_of};
 use super::waiting::Pending;
-use crate::cluster::communicator::{Communicator, Place, Vote};
+use crate::cluster::communicator::{Communicator, RankPlace, Vote};
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 
@@ -25,7 +25,7 @@ use crate::observe::log::{self, Level};
 const MADE: &str = "while the communicator was made";
 
 /// A rank of MPI's.
-pub struct Engine {
+pub struct MpiEngine {
     /// Over a duplicate, whose messages are nobody else's.
     link: Link,
     /// MPI may be called on its main thread alone.
@@ -36,9 +36,9 @@ pub struct Engine {
 }
 
 // SAFETY: handles of MPI's are words; the calls are made one at a time, on a thread that MPI allows.
-unsafe impl Send for Engine {}
+unsafe impl Send for MpiEngine {}
 // SAFETY: as above; `CheckedCommunicator` lets one call in at a time.
-unsafe impl Sync for Engine {}
+unsafe impl Sync for MpiEngine {}
 
 /// Which call a rank is in.
 #[derive(Clone, Copy)]
@@ -50,20 +50,20 @@ enum EngineCall {
     Barrier,
 }
 
-impl Engine {
+impl MpiEngine {
     /// Joins the ranks of `parent`, all of which call this. MPI is initialised if it is not.
     ///
     /// # Safety
     /// `parent` is a communicator of the MPI that `mpi` is of.
     pub unsafe fn join(
         mpi: Functions,
-        parent: Object,
+        parent: MpiObject,
         timeout: Option<Duration>,
         max_message_bytes: usize,
-    ) -> Result<Engine> {
+    ) -> Result<MpiEngine> {
         let main_thread_only = lifetime::enter(&mpi)?;
         let (communicator, rank, size) = (COMM_NULL, 0, 1);
-        let mut engine = Engine {
+        let mut engine = MpiEngine {
             link: Link { mpi, communicator, rank, size, timeout, max_message_bytes },
             main_thread_only,
             failed: AtomicBool::new(true),
@@ -79,7 +79,7 @@ impl Engine {
 
     /// # Safety
     /// `parent` is a communicator of MPI's.
-    unsafe fn duplicate(&mut self, parent: Object) -> Result<()> {
+    unsafe fn duplicate(&mut self, parent: MpiObject) -> Result<()> {
         self.check_thread()?;
         let mpi = self.link.mpi;
         let (mut between, mut request) = (0, REQUEST_NULL);
@@ -209,7 +209,7 @@ impl Engine {
         Ok(Vote { least: numbers[6], greatest: !numbers[7] })
     }
 
-    /// As [`Engine::synchronize`], where the number has to be the same on all ranks.
+    /// As [`MpiEngine::synchronize`], where the number has to be the same on all ranks.
     fn synchronize_equal(
         &self,
         call: EngineCall,
@@ -228,10 +228,10 @@ impl Engine {
     }
 }
 
-impl Communicator for Engine {
-    fn place(&self) -> Place {
+impl Communicator for MpiEngine {
+    fn place(&self) -> RankPlace {
         let Link { rank, size, .. } = self.link;
-        Place { rank, size, node_rank: self.node_rank, node_size: self.node_size }
+        RankPlace { rank, size, node_rank: self.node_rank, node_size: self.node_size }
     }
 
     fn check_thread(&self) -> Result<()> {
@@ -333,7 +333,7 @@ impl Communicator for Engine {
     }
 }
 
-impl Drop for Engine {
+impl Drop for MpiEngine {
     fn drop(&mut self) {
         let finalise = lifetime::leave();
         // Freeing and finalising are calls of all ranks, which after a failure would not come.

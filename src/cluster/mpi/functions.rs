@@ -12,20 +12,20 @@ use crate::cluster::functions::{functions, symbol_of, why_not_opened};
 use crate::error::{Error, Result};
 
 /// A communicator, datatype or other object of MPI's: a word in the standard ABI.
-pub type Object = *mut c_void;
+pub type MpiObject = *mut c_void;
 
 /// What MPI says of a message that has come; of as many bytes as any engine's has.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(16))]
 pub struct MessageStatus([u64; 8]);
 
-pub const COMM_WORLD: Object = std::ptr::without_provenance_mut(0x101);
-pub const COMM_NULL: Object = std::ptr::without_provenance_mut(0x100);
-pub const BYTE: Object = std::ptr::without_provenance_mut(0x247);
-pub const INT64: Object = std::ptr::without_provenance_mut(0x258);
-pub const MIN: Object = std::ptr::without_provenance_mut(0x22);
-pub const ERRORS_RETURN: Object = std::ptr::without_provenance_mut(0x143);
-pub const REQUEST_NULL: Object = std::ptr::without_provenance_mut(0x180);
+pub const COMM_WORLD: MpiObject = std::ptr::without_provenance_mut(0x101);
+pub const COMM_NULL: MpiObject = std::ptr::without_provenance_mut(0x100);
+pub const BYTE: MpiObject = std::ptr::without_provenance_mut(0x247);
+pub const INT64: MpiObject = std::ptr::without_provenance_mut(0x258);
+pub const MIN: MpiObject = std::ptr::without_provenance_mut(0x22);
+pub const ERRORS_RETURN: MpiObject = std::ptr::without_provenance_mut(0x143);
+pub const REQUEST_NULL: MpiObject = std::ptr::without_provenance_mut(0x180);
 pub const THREAD_SERIALIZED: c_int = 2048;
 pub const SUCCESS: c_int = 0;
 
@@ -42,21 +42,21 @@ functions! {
     finalize = c"MPI_Finalize"() -> c_int;
     get_processor_name = c"MPI_Get_processor_name"(*mut c_char, *mut c_int) -> c_int;
     error_string = c"MPI_Error_string"(c_int, *mut c_char, *mut c_int) -> c_int;
-    abort = c"MPI_Abort"(Object, c_int) -> c_int;
-    comm_test_inter = c"MPI_Comm_test_inter"(Object, *mut c_int) -> c_int;
-    comm_idup = c"MPI_Comm_idup"(Object, *mut Object, *mut Object) -> c_int;
-    comm_free = c"MPI_Comm_free"(*mut Object) -> c_int;
-    comm_set_errhandler = c"MPI_Comm_set_errhandler"(Object, Object) -> c_int;
-    comm_rank = c"MPI_Comm_rank"(Object, *mut c_int) -> c_int;
-    comm_size = c"MPI_Comm_size"(Object, *mut c_int) -> c_int;
-    isend = c"MPI_Isend"(*const c_void, c_int, Object, c_int, c_int, Object, *mut Object) -> c_int;
-    irecv = c"MPI_Irecv"(*mut c_void, c_int, Object, c_int, c_int, Object, *mut Object) -> c_int;
-    ibcast = c"MPI_Ibcast"(*mut c_void, c_int, Object, c_int, Object, *mut Object) -> c_int;
-    iallgather = c"MPI_Iallgather"(*const c_void, c_int, Object, *mut c_void, c_int, Object, Object, *mut Object) -> c_int;
-    iallreduce = c"MPI_Iallreduce"(*const c_void, *mut c_void, c_int, Object, Object, Object, *mut Object) -> c_int;
-    test = c"MPI_Test"(*mut Object, *mut c_int, *mut MessageStatus) -> c_int;
-    cancel = c"MPI_Cancel"(*mut Object) -> c_int;
-    get_count = c"MPI_Get_count"(*const MessageStatus, Object, *mut c_int) -> c_int;
+    abort = c"MPI_Abort"(MpiObject, c_int) -> c_int;
+    comm_test_inter = c"MPI_Comm_test_inter"(MpiObject, *mut c_int) -> c_int;
+    comm_idup = c"MPI_Comm_idup"(MpiObject, *mut MpiObject, *mut MpiObject) -> c_int;
+    comm_free = c"MPI_Comm_free"(*mut MpiObject) -> c_int;
+    comm_set_errhandler = c"MPI_Comm_set_errhandler"(MpiObject, MpiObject) -> c_int;
+    comm_rank = c"MPI_Comm_rank"(MpiObject, *mut c_int) -> c_int;
+    comm_size = c"MPI_Comm_size"(MpiObject, *mut c_int) -> c_int;
+    isend = c"MPI_Isend"(*const c_void, c_int, MpiObject, c_int, c_int, MpiObject, *mut MpiObject) -> c_int;
+    irecv = c"MPI_Irecv"(*mut c_void, c_int, MpiObject, c_int, c_int, MpiObject, *mut MpiObject) -> c_int;
+    ibcast = c"MPI_Ibcast"(*mut c_void, c_int, MpiObject, c_int, MpiObject, *mut MpiObject) -> c_int;
+    iallgather = c"MPI_Iallgather"(*const c_void, c_int, MpiObject, *mut c_void, c_int, MpiObject, MpiObject, *mut MpiObject) -> c_int;
+    iallreduce = c"MPI_Iallreduce"(*const c_void, *mut c_void, c_int, MpiObject, MpiObject, MpiObject, *mut MpiObject) -> c_int;
+    test = c"MPI_Test"(*mut MpiObject, *mut c_int, *mut MessageStatus) -> c_int;
+    cancel = c"MPI_Cancel"(*mut MpiObject) -> c_int;
+    get_count = c"MPI_Get_count"(*const MessageStatus, MpiObject, *mut c_int) -> c_int;
 }
 
 impl Functions {

@@ -4,8 +4,8 @@
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-use super::functions::{BYTE, Functions, Object, REQUEST_NULL};
-use super::waiting::{Pending, Waiting, give_up, wait};
+use super::functions::{BYTE, Functions, MpiObject, REQUEST_NULL};
+use super::waiting::{Pending, Stakes, give_up, wait};
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 
@@ -21,7 +21,7 @@ const TAG: c_int = 0;
 /// A communicator of MPI's, and this rank's place in it.
 pub struct Link {
     pub mpi: Functions,
-    pub communicator: Object,
+    pub communicator: MpiObject,
     pub rank: usize,
     pub size: usize,
     /// How long a call waits; for ever without one.
@@ -30,14 +30,14 @@ pub struct Link {
 }
 
 /// A range of bytes that goes to or comes from a rank.
-pub struct Part {
+pub struct MessagePart {
     peer: usize,
-    memory: Memory,
+    memory: LinkMemory,
     bytes: usize,
 }
 
 #[derive(Clone, Copy)]
-enum Memory {
+enum LinkMemory {
     Sent(*const u8),
     Received(*mut u8),
 }
@@ -52,36 +52,36 @@ impl Link {
     /// a failure that memory is MPI's for good.
     pub fn await_ranks(
         &self,
-        request: Object,
+        request: MpiObject,
         deadline: Option<Instant>,
         what_for: &str,
     ) -> Result<()> {
         let mut pending = vec![Pending::collective(request)];
-        wait(&self.mpi, &mut pending, Waiting::Arrival, deadline)
+        wait(&self.mpi, &mut pending, Stakes::Arrival, deadline)
             .map_err(|error| self.explain(error, what_for))
     }
 
     /// Waits for requests that move the caller's bytes. When this returns, MPI has let go of them, also after
     /// a failure, or the job was ended.
     pub fn await_bytes(&self, mut pending: Vec<Pending>, deadline: Option<Instant>) -> Result<()> {
-        wait(&self.mpi, &mut pending, Waiting::Transfer, deadline)
+        wait(&self.mpi, &mut pending, Stakes::Transfer, deadline)
             .map_err(|error| self.let_go(error, pending))
     }
 
     /// Parts for the ranks to send to, each of the bytes that `of` has for the rank.
-    pub fn outgoing<'a>(&self, of: impl Fn(usize) -> &'a [u8]) -> Vec<Part> {
+    pub fn outgoing<'a>(&self, of: impl Fn(usize) -> &'a [u8]) -> Vec<MessagePart> {
         let (rank, size) = (self.rank, self.size);
         let parts = (1..size).map(|step| {
             let peer = (rank + step) % size;
             let bytes = of(peer);
-            Part { peer, memory: Memory::Sent(bytes.as_ptr()), bytes: bytes.len() }
+            MessagePart { peer, memory: LinkMemory::Sent(bytes.as_ptr()), bytes: bytes.len() }
         });
         parts.collect()
     }
 
     /// Parts of `receive` for the ranks to receive from, in the order in which [`Link::outgoing`] of the
     /// others comes to this rank, and the place of this rank's own.
-    pub fn incoming(&self, receive: &mut [u8], counts: &[usize]) -> (Vec<Part>, usize) {
+    pub fn incoming(&self, receive: &mut [u8], counts: &[usize]) -> (Vec<MessagePart>, usize) {
         let (rank, size) = (self.rank, self.size);
         let starts = starts_of(counts);
         let base = receive.as_mut_ptr();
@@ -89,7 +89,7 @@ impl Link {
             let peer = (rank + size - step) % size;
             // Within the slice: the counts add up to its length.
             let at = base.wrapping_add(starts[peer]);
-            Part { peer, memory: Memory::Received(at), bytes: counts[peer] }
+            MessagePart { peer, memory: LinkMemory::Received(at), bytes: counts[peer] }
         });
         (parts.collect(), starts[rank])
     }
@@ -101,8 +101,8 @@ impl Link {
     /// The parts lie in memory that may be read, and written, until this returns.
     pub unsafe fn exchange(
         &self,
-        sends: &[Part],
-        receives: &[Part],
+        sends: &[MessagePart],
+        receives: &[MessagePart],
         deadline: Option<Instant>,
     ) -> Result<()> {
         for round in 0..sends.len().max(receives.len()).div_ceil(PEERS) {
@@ -126,7 +126,7 @@ impl Link {
     /// # Safety
     /// The part lies in memory that may be read, or written, until all that is pending is done or was let
     /// go of.
-    unsafe fn begin(&self, part: &Part, pending: &mut Vec<Pending>) -> Result<()> {
+    unsafe fn begin(&self, part: &MessagePart, pending: &mut Vec<Pending>) -> Result<()> {
         let Link { mpi, communicator, .. } = *self;
         let peer = part.peer as c_int;
         let mut done = 0;
@@ -138,11 +138,11 @@ impl Link {
             // SAFETY: the caller's promise; `done` and the bytes behind it are within the part.
             let (code, moving) = unsafe {
                 match part.memory {
-                    Memory::Sent(at) => {
+                    LinkMemory::Sent(at) => {
                         let at = at.add(done).cast();
                         ((mpi.isend)(at, count, BYTE, peer, TAG, communicator, to), "sending to")
                     }
-                    Memory::Received(at) => {
+                    LinkMemory::Received(at) => {
                         let at = at.add(done).cast();
                         let code = (mpi.irecv)(at, count, BYTE, peer, TAG, communicator, to);
                         (code, "receiving from")
@@ -151,8 +151,8 @@ impl Link {
             };
             mpi.check(code, format_args!("{moving} rank {peer}"))?;
             pending.push(match part.memory {
-                Memory::Sent(_) => Pending::send(request),
-                Memory::Received(_) => Pending::receive(request, bytes),
+                LinkMemory::Sent(_) => Pending::send(request),
+                LinkMemory::Received(_) => Pending::receive(request, bytes),
             });
             done += bytes;
         }

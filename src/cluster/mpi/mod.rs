@@ -14,11 +14,11 @@ use std::time::Duration;
 use super::checked::CheckedCommunicator;
 use crate::error::{Error, Result};
 
-pub use functions::{Object, VARIABLE};
+pub use functions::{MpiObject, VARIABLE};
 
 /// How a communicator over MPI is made.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct MpiOptions {
     /// How long a call waits for other ranks; for ever without one.
     pub timeout: Option<Duration>,
     /// The library to open; without one it is found.
@@ -27,9 +27,9 @@ pub struct Options {
     pub max_message_bytes: usize,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for MpiOptions {
+    fn default() -> MpiOptions {
+        MpiOptions {
             timeout: Some(Duration::from_secs(600)),
             library: None,
             max_message_bytes: link::MAX_MESSAGE_BYTES,
@@ -37,7 +37,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl MpiOptions {
     fn check(&self) -> Result<()> {
         let longest = link::MAX_MESSAGE_BYTES;
         if (1..=longest).contains(&self.max_message_bytes) {
@@ -56,7 +56,7 @@ pub fn find() -> Result<()> {
 
 /// Joins all processes that were started together. MPI is initialised if it is not, and then finalised
 /// when the last communicator goes.
-pub fn world(options: &Options) -> Result<CheckedCommunicator> {
+pub fn world(options: &MpiOptions) -> Result<CheckedCommunicator> {
     options.check()?;
     let mpi = functions::of_a_library(options.library.as_deref())?;
     // SAFETY: the communicator is a constant of the ABI.
@@ -67,7 +67,10 @@ pub fn world(options: &Options) -> Result<CheckedCommunicator> {
 ///
 /// # Safety
 /// `parent` is a communicator of the library with the standard ABI that this process uses.
-pub unsafe fn of_communicator(parent: Object, options: &Options) -> Result<CheckedCommunicator> {
+pub unsafe fn of_communicator(
+    parent: MpiObject,
+    options: &MpiOptions,
+) -> Result<CheckedCommunicator> {
     options.check()?;
     let mpi = functions::of_a_library(options.library.as_deref())?;
     // SAFETY: the caller's promise.
@@ -81,8 +84,8 @@ pub unsafe fn of_communicator(parent: Object, options: &Options) -> Result<Check
 /// communicator to them.
 pub unsafe fn of_functions(
     find: &dyn Fn(&CStr) -> *mut c_void,
-    parent: Object,
-    options: &Options,
+    parent: MpiObject,
+    options: &MpiOptions,
 ) -> Result<CheckedCommunicator> {
     options.check()?;
     // SAFETY: the caller's promise.
@@ -95,14 +98,15 @@ pub unsafe fn of_functions(
 /// `parent` is a communicator to these functions.
 unsafe fn joined(
     mpi: functions::Functions,
-    parent: Object,
-    options: &Options,
+    parent: MpiObject,
+    options: &MpiOptions,
 ) -> Result<CheckedCommunicator> {
     if parent.is_null() || parent == functions::COMM_NULL {
         return Err(Error::invalid("communicator", "is none; a communicator of MPI's is expected"));
     }
     // SAFETY: the caller's promise.
-    let engine =
-        unsafe { engine::Engine::join(mpi, parent, options.timeout, options.max_message_bytes) }?;
+    let engine = unsafe {
+        engine::MpiEngine::join(mpi, parent, options.timeout, options.max_message_bytes)
+    }?;
     CheckedCommunicator::new(Box::new(engine))
 }

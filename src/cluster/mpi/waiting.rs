@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::functions::{BYTE, Functions, MessageStatus, Object, REQUEST_NULL};
+use super::functions::{BYTE, Functions, MessageStatus, MpiObject, REQUEST_NULL};
 use crate::error::{Error, Result};
 
 /// How long MPI is given to let go of memory.
@@ -12,12 +12,12 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// What is waited for.
 pub struct Pending {
-    request: Object,
-    kind: Kind,
+    request: MpiObject,
+    kind: WaitKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum WaitKind {
     Send,
     /// Of so many bytes.
     Receive(usize),
@@ -25,16 +25,16 @@ enum Kind {
 }
 
 impl Pending {
-    pub fn send(request: Object) -> Pending {
-        Pending { request, kind: Kind::Send }
+    pub fn send(request: MpiObject) -> Pending {
+        Pending { request, kind: WaitKind::Send }
     }
 
-    pub fn receive(request: Object, bytes: usize) -> Pending {
-        Pending { request, kind: Kind::Receive(bytes) }
+    pub fn receive(request: MpiObject, bytes: usize) -> Pending {
+        Pending { request, kind: WaitKind::Receive(bytes) }
     }
 
-    pub fn collective(request: Object) -> Pending {
-        Pending { request, kind: Kind::Collective }
+    pub fn collective(request: MpiObject) -> Pending {
+        Pending { request, kind: WaitKind::Collective }
     }
 
     /// Whether it is done.
@@ -50,7 +50,7 @@ impl Pending {
             return Ok(false);
         }
         self.request = REQUEST_NULL;
-        if let Kind::Receive(expected) = self.kind {
+        if let WaitKind::Receive(expected) = self.kind {
             let mut count: c_int = 0;
             // SAFETY: the status is that of a message that has come.
             let code = unsafe { (mpi.get_count)(&raw const status, BYTE, &raw mut count) };
@@ -67,7 +67,7 @@ impl Pending {
 
 /// How much is at stake while a wait goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Waiting {
+pub enum Stakes {
     /// For other ranks to come; the processor is left to other threads.
     Arrival,
     /// For bytes that are on their way, which move only while they are asked for.
@@ -79,7 +79,7 @@ pub enum Waiting {
 pub fn wait(
     mpi: &Functions,
     pending: &mut Vec<Pending>,
-    waiting: Waiting,
+    waiting: Stakes,
     deadline: Option<Instant>,
 ) -> Result<()> {
     let mut idle = 0_u32;
@@ -100,9 +100,9 @@ pub fn wait(
         idle = if pending.len() < before { 0 } else { idle.saturating_add(1) };
         match (waiting, idle) {
             (_, 0..100) => std::hint::spin_loop(),
-            (Waiting::Transfer, _) | (_, 100..2000) => thread::yield_now(),
-            (Waiting::Arrival, 2000..10_000) => thread::sleep(Duration::from_micros(50)),
-            (Waiting::Arrival, _) => thread::sleep(Duration::from_micros(500)),
+            (Stakes::Transfer, _) | (_, 100..2000) => thread::yield_now(),
+            (Stakes::Arrival, 2000..10_000) => thread::sleep(Duration::from_micros(50)),
+            (Stakes::Arrival, _) => thread::sleep(Duration::from_micros(500)),
         }
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Err(Error::DeadlineExceeded(String::new()));
@@ -114,7 +114,7 @@ pub fn wait(
 pub fn give_up(mpi: &Functions, pending: &mut Vec<Pending>) -> bool {
     // A request that has failed is gone.
     pending.retain(|request| request.request != REQUEST_NULL);
-    for request in pending.iter_mut().filter(|request| request.kind != Kind::Collective) {
+    for request in pending.iter_mut().filter(|request| request.kind != WaitKind::Collective) {
         // SAFETY: the request is one that MPI has given and that is not done.
         let _ = unsafe { (mpi.cancel)(&raw mut request.request) };
     }

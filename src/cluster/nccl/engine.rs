@@ -7,28 +7,28 @@
 use std::sync::Arc;
 
 use super::agreement::agree;
-use super::membership::{Membership, Part};
-use crate::cluster::communicator::{Communicator, GpuCommunicator, Place, Vote};
+use super::membership::{Membership, RankMembership};
+use crate::cluster::communicator::{Communicator, GpuCommunicator, RankPlace, Vote};
 use crate::device::cuda::gpu::Gpu;
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
 
 /// A rank with NCCL.
-pub struct Engine {
+pub struct NcclEngine {
     base: Arc<dyn Communicator>,
     membership: Membership,
 }
 
-impl Engine {
-    pub fn new(base: Arc<dyn Communicator>, membership: Membership) -> Engine {
-        Engine { base, membership }
+impl NcclEngine {
+    pub fn new(base: Arc<dyn Communicator>, membership: Membership) -> NcclEngine {
+        NcclEngine { base, membership }
     }
 
     /// Queues parts, and waits until they have arrived on all ranks.
     fn move_parts(
         &self,
-        (send, sends): (&DeviceMemory, &[Part]),
-        (receive, receives): (&DeviceMemory, &[Part]),
+        (send, sends): (&DeviceMemory, &[RankMembership]),
+        (receive, receives): (&DeviceMemory, &[RankMembership]),
     ) -> Result<()> {
         let moved = agree(&*self.base, self.queue((send, sends), (receive, receives)))
             .and_then(|gpu| agree(&*self.base, self.membership.finish(gpu)));
@@ -37,8 +37,8 @@ impl Engine {
 
     fn queue(
         &self,
-        (send, sends): (&DeviceMemory, &[Part]),
-        (receive, receives): (&DeviceMemory, &[Part]),
+        (send, sends): (&DeviceMemory, &[RankMembership]),
+        (receive, receives): (&DeviceMemory, &[RankMembership]),
     ) -> Result<&'static Gpu> {
         let (gpu, own) = (send.gpu(), self.membership.gpu());
         if gpu.id() != receive.gpu().id() || gpu.card().ordinal() != own.card().ordinal() {
@@ -51,12 +51,12 @@ impl Engine {
             )));
         }
         let rank = self.base.rank();
-        let is_own = |part: &&Part| part.peer == rank;
+        let is_own = |part: &&RankMembership| part.peer == rank;
         if let (Some(from), Some(to)) = (sends.iter().find(is_own), receives.iter().find(is_own)) {
             // SAFETY: both are parts of memory of this GPU, which is freed once the stream has come past this.
             unsafe { gpu.copy(from.address, to.address, from.bytes) }?;
         }
-        let others = |parts: &[Part]| -> Vec<Part> {
+        let others = |parts: &[RankMembership]| -> Vec<RankMembership> {
             parts.iter().filter(|part| part.peer != rank && part.bytes > 0).copied().collect()
         };
         // SAFETY: as above; if this fails, the membership ends before the caller goes on.
@@ -71,18 +71,18 @@ impl Engine {
 }
 
 /// The parts of `on`, one behind the other in the order of the ranks.
-fn parts(on: &DeviceMemory, counts: &[usize]) -> Vec<Part> {
+fn parts(on: &DeviceMemory, counts: &[usize]) -> Vec<RankMembership> {
     let mut address = on.address();
     let part = |(peer, &bytes): (usize, &usize)| {
-        let part = Part { peer, address, bytes };
+        let part = RankMembership { peer, address, bytes };
         address += bytes as u64;
         part
     };
     counts.iter().enumerate().map(part).collect()
 }
 
-impl Communicator for Engine {
-    fn place(&self) -> Place {
+impl Communicator for NcclEngine {
+    fn place(&self) -> RankPlace {
         self.base.place()
     }
 
@@ -126,7 +126,7 @@ impl Communicator for Engine {
     }
 }
 
-impl GpuCommunicator for Engine {
+impl GpuCommunicator for NcclEngine {
     fn all_to_all_on_gpus(
         &self,
         send: &DeviceMemory,
@@ -145,7 +145,7 @@ impl GpuCommunicator for Engine {
         counts: &[usize],
     ) -> Result<()> {
         let own = counts[self.base.rank()];
-        let to = |peer| Part { peer, address: send.address(), bytes: own };
+        let to = |peer| RankMembership { peer, address: send.address(), bytes: own };
         let sends: Vec<_> = (0..counts.len()).map(to).collect();
         let receives = parts(receive, counts);
         self.move_parts((send, &sends), (receive, &receives))

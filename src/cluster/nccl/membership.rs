@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 
 /// What goes to, or comes from, a rank.
 #[derive(Clone, Copy)]
-pub struct Part {
+pub struct RankMembership {
     pub peer: usize,
     /// Where it lies on the GPU.
     pub address: u64,
@@ -100,24 +100,30 @@ impl Membership {
     /// # Safety
     /// The parts lie in memory of the GPU, which stays until its stream has come past them or the membership
     /// has ended.
-    pub unsafe fn begin(&self, gpu: &Gpu, sends: &[Part], receives: &[Part]) -> Result<()> {
+    pub unsafe fn begin(
+        &self,
+        gpu: &Gpu,
+        sends: &[RankMembership],
+        receives: &[RankMembership],
+    ) -> Result<()> {
         if sends.is_empty() && receives.is_empty() {
             return Ok(());
         }
         let (nccl, comm) = (&self.nccl, self.comm()?);
         let _entered = self.gpu.card().enter()?;
         let stream = gpu.stream().cast::<c_void>();
-        let address =
-            |part: &Part| ptr::with_exposed_provenance_mut::<c_void>(part.address as usize);
+        let address = |part: &RankMembership| {
+            ptr::with_exposed_provenance_mut::<c_void>(part.address as usize)
+        };
         // SAFETY: a group may be begun at any time; it is ended below, whatever happens.
         nccl.check(unsafe { (nccl.group_start)() }, "ncclGroupStart")?;
-        let send = |part: &Part| {
+        let send = |part: &RankMembership| {
             let (at, peer) = (address(part), part.peer as c_int);
             // SAFETY: the caller's promise.
             let code = unsafe { (nccl.send)(at, part.bytes, UINT8, peer, comm, stream) };
             nccl.check(code, format_args!("ncclSend of {} bytes to rank {peer}", part.bytes))
         };
-        let receive = |part: &Part| {
+        let receive = |part: &RankMembership| {
             let (at, peer) = (address(part), part.peer as c_int);
             // SAFETY: as above.
             let code = unsafe { (nccl.recv)(at, part.bytes, UINT8, peer, comm, stream) };

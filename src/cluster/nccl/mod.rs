@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agreement::agree;
-use engine::Engine;
+use engine::NcclEngine;
 use functions::{Functions, UniqueId};
 use membership::Membership;
 
@@ -26,17 +26,17 @@ pub use functions::VARIABLE;
 
 /// How a communicator over NCCL is made.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct NcclOptions {
     /// How long a call waits for NCCL; for ever without one.
     pub timeout: Option<Duration>,
     /// The library to open; without one it is found.
     pub library: Option<String>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
+impl Default for NcclOptions {
+    fn default() -> NcclOptions {
         // Less than others wait, such as MPI's, for the message that this was in vain.
-        Options { timeout: Some(Duration::from_secs(300)), library: None }
+        NcclOptions { timeout: Some(Duration::from_secs(300)), library: None }
     }
 }
 
@@ -53,7 +53,7 @@ pub fn find() -> Result<()> {
 pub fn over(
     base: Arc<dyn Communicator>,
     device: Result<DeviceId>,
-    options: &Options,
+    options: &NcclOptions,
 ) -> Result<CheckedCommunicator> {
     base.check_thread()?;
     let (rank, size) = (base.rank(), base.size());
@@ -65,14 +65,14 @@ pub fn over(
     let membership = agree(&*base, joined)?;
     agree(&*base, membership.await_all())?;
     membership.joined_by_all();
-    CheckedCommunicator::new(Box::new(Engine::new(base, membership)))
+    CheckedCommunicator::new(Box::new(NcclEngine::new(base, membership)))
 }
 
 /// What a rank needs before it joins the others, with the id that rank 0 gives them.
 fn prepare(
     rank: usize,
     device: Result<DeviceId>,
-    options: &Options,
+    options: &NcclOptions,
 ) -> Result<(Functions, &'static Gpu, UniqueId)> {
     let device = device?;
     if device.kind != DeviceKind::Gpu {

@@ -95,10 +95,10 @@ impl Card {
     /// that was before.
     ///
     /// Fails with UNAVAILABLE if the card is lost.
-    pub fn enter(&self) -> Result<Entered> {
+    pub fn enter(&self) -> Result<EnteredContext> {
         self.check()?;
         let entered = || {
-            let entered = Entered::leaving(Some(self.context.cu_ctx()))?;
+            let entered = EnteredContext::leaving(Some(self.context.cu_ctx()))?;
             if entered.left.is_some() {
                 self.context.bind_to_thread()?;
             }
@@ -215,7 +215,7 @@ pub(super) fn with_primary<T>(
 ) -> Result<Result<T, DriverError>> {
     require_functions()?;
     let asked = || {
-        let _entered = Entered::leaving(None)?;
+        let _entered = EnteredContext::leaving(None)?;
         // It is released first, while it is still current.
         let context = CudaContext::new(ordinal as usize)?;
         ask(&context)
@@ -225,22 +225,22 @@ pub(super) fn with_primary<T>(
 
 /// A card's context is this thread's for as long as this lives.
 #[derive(Debug)]
-pub struct Entered {
+pub struct EnteredContext {
     /// What was current before, if it was another one.
     left: Option<sys::CUcontext>,
     _of_this_thread: PhantomData<*const ()>,
 }
 
-impl Entered {
+impl EnteredContext {
     /// Remembers which context is current, unless it is `own`.
-    fn leaving(own: Option<sys::CUcontext>) -> Result<Entered, DriverError> {
+    fn leaving(own: Option<sys::CUcontext>) -> Result<EnteredContext, DriverError> {
         let before = result::ctx::get_current()?;
         let left = (before.is_none() || before != own).then_some(before.unwrap_or(ptr::null_mut()));
-        Ok(Entered { left, _of_this_thread: PhantomData })
+        Ok(EnteredContext { left, _of_this_thread: PhantomData })
     }
 }
 
-impl Drop for Entered {
+impl Drop for EnteredContext {
     fn drop(&mut self) {
         if let Some(before) = self.left {
             // SAFETY: it was current on this thread, or none was; a program does not

@@ -35,11 +35,11 @@ pub struct Gpu {
     pub(super) used: AtomicU64,
     pub(super) staging: Mutex<Option<Staging>>,
     /// What the layer above keeps with the GPU.
-    attachment: OnceLock<Box<dyn Attachment>>,
+    attachment: OnceLock<Box<dyn GpuAttachment>>,
 }
 
 /// What the layer above keeps with a GPU.
-pub trait Attachment: Any + Debug + Send + Sync {
+pub trait GpuAttachment: Any + Debug + Send + Sync {
     /// Frees what memory of the GPU it only keeps to use it again. Says whether nobody was promised some of
     /// it, so that all is free.
     fn give_back(&self) -> bool;
@@ -47,7 +47,7 @@ pub trait Attachment: Any + Debug + Send + Sync {
 
 /// Where a logical GPU is to be found: what the registry of devices knows of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct GpuAddress {
     /// Its number among the logical GPUs.
     pub index: u32,
     /// The card's number.
@@ -106,7 +106,7 @@ fn write_all_times() {
 
 impl Gpu {
     /// The logical GPU at a place that exists, opened if it is not.
-    pub fn at(place: Place) -> Result<&'static Gpu> {
+    pub fn at(place: GpuAddress) -> Result<&'static Gpu> {
         // Opening takes a second. No thread waits for it under the lock: the second one drops what it
         // has opened.
         let known = OPEN.lock().get(&place.index).copied();
@@ -175,7 +175,7 @@ impl Gpu {
     }
 
     /// What the layer above keeps with the GPU, made when it is first asked for.
-    pub fn attachment<T: Attachment>(&self, make: impl FnOnce() -> T) -> Result<&T> {
+    pub fn attachment<T: GpuAttachment>(&self, make: impl FnOnce() -> T) -> Result<&T> {
         let attachment: &dyn Any = &**self.attachment.get_or_init(|| Box::new(make()));
         let found = attachment.downcast_ref();
         found.ok_or_else(|| Error::Internal("two kinds of attachment on one GPU".into()))
@@ -187,7 +187,7 @@ impl Gpu {
     }
 
     /// How many bytes the GPU at a place has allocated here; 0 if it was not opened.
-    pub fn used(place: Place) -> u64 {
+    pub fn used(place: GpuAddress) -> u64 {
         let gpu = OPEN.lock().get(&place.index).copied();
         gpu.map_or(0, Gpu::used_bytes)
     }

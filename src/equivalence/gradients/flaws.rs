@@ -1,9 +1,9 @@
 //! What one split shows, when it runs twice.
 
 use super::GradientCase;
-use crate::equivalence::dry_run::Part;
+use crate::equivalence::dry_run::DryRunPart;
 use crate::equivalence::report::{Finding, Verdict};
-use crate::equivalence::vectors::{Sum, count, difference, first};
+use crate::equivalence::vectors::{LinearCombination, count, difference, first};
 use crate::optimizer::LossReduction;
 
 /// Which run was made twice.
@@ -15,7 +15,7 @@ enum Twice {
 
 impl GradientCase<'_> {
     /// The runs that were made twice, the second time with buffers full of NaN.
-    fn twice(&self) -> impl Iterator<Item = (&Part, &Part, usize, Twice)> {
+    fn twice(&self) -> impl Iterator<Item = (&DryRunPart, &DryRunPart, usize, Twice)> {
         let others = self.evidence.others.as_ref();
         let whole = others.map(|others| (&others.whole, &others.whole_again, Twice::Whole));
         let split = self.evidence.split_again.as_ref();
@@ -83,8 +83,8 @@ impl GradientCase<'_> {
                 LossReduction::Mean => 1.0,
                 LossReduction::GlobalMean => self.evidence.rows as f64 / examples,
             };
-            let once = Sum::of(once.counted(self.index).map(|(_, gradient)| (factor, gradient)));
-            let again = Sum::of(again.counted(self.index).map(|(_, gradient)| (factor, gradient)));
+            let once = LinearCombination::of(once.counted(self.index).map(|(_, gradient)| (factor, gradient)));
+            let again = LinearCombination::of(again.counted(self.index).map(|(_, gradient)| (factor, gradient)));
             let found = difference(&once, &again, &self.measure);
             if !found.exceeds {
                 return None;

@@ -4,11 +4,11 @@
 mod flaws;
 mod splits;
 
-use super::dry_run::{Part, Parts};
+use super::dry_run::{DryRunPart, Parts};
 use super::evidence::{Evidence, Others};
 use super::example_weights;
 use super::report::{Finding, Subject, Verdict, place};
-use super::vectors::{Measure, Sum};
+use super::vectors::{LinearCombination, VectorMeasure};
 use crate::error::Result;
 use crate::executor::computing;
 use crate::optimizer::LossReduction;
@@ -62,7 +62,7 @@ struct GradientCase<'a> {
     additive: bool,
     index: usize,
     variable: &'a Variable,
-    measure: Measure<'a>,
+    measure: VectorMeasure<'a>,
 }
 
 impl<'a> GradientCase<'a> {
@@ -102,7 +102,7 @@ impl<'a> GradientCase<'a> {
     }
 
     /// A part's gradient times `factor`.
-    fn term<'p>(&self, part: &'p Part, factor: f64) -> Sum<'p> {
-        Sum::of(part.gradient(self.index).map(|gradient| (factor, gradient)))
+    fn term<'p>(&self, part: &'p DryRunPart, factor: f64) -> LinearCombination<'p> {
+        LinearCombination::of(part.gradient(self.index).map(|gradient| (factor, gradient)))
     }
 }

@@ -1,11 +1,13 @@
 //! How differently split batches compare, and which mistake explains the difference.
 
 use super::{Differences, GradientCase, Judged};
-use crate::equivalence::dry_run::{Part, Parts};
+use crate::equivalence::dry_run::{DryRunPart, Parts};
 use crate::equivalence::evidence::Others;
 use crate::equivalence::example_weights;
 use crate::equivalence::report::{Finding, Verdict};
-use crate::equivalence::vectors::{Difference, Measure, Proportion, Sum, difference, proportion};
+use crate::equivalence::vectors::{
+    Distance, LinearCombination, Proportion, VectorMeasure, difference, proportion,
+};
 use crate::error::Result;
 use crate::optimizer::LossReduction;
 
@@ -46,20 +48,20 @@ impl GradientCase<'_> {
     }
 
     /// What an apply would use.
-    fn update<'a>(&self, parts: &'a Parts) -> Sum<'a> {
+    fn update<'a>(&self, parts: &'a Parts) -> LinearCombination<'a> {
         let total = example_weights::total(parts);
         if total == 0.0 {
-            return Sum::default();
+            return LinearCombination::default();
         }
         let divisor = self.declared.divisor(total);
         let counted = parts.iter().filter_map(|part| part.counted(self.index));
-        Sum::of(
+        LinearCombination::of(
             counted.map(|(weight, gradient)| (self.declared.factor(weight) / divisor, gradient)),
         )
     }
 
     /// How many examples, or what weighs them, a part has.
-    fn count(&self, part: &Part) -> f64 {
+    fn count(&self, part: &DryRunPart) -> f64 {
         match self.additive {
             true => part.weight.unwrap_or(0.0),
             false => part.examples as f64,
@@ -67,10 +69,10 @@ impl GradientCase<'_> {
     }
 
     /// The mean over all examples, if the callback reduces over them as `written` says.
-    fn mean<'a>(&self, parts: &'a Parts, written: LossReduction) -> Sum<'a> {
+    fn mean<'a>(&self, parts: &'a Parts, written: LossReduction) -> LinearCombination<'a> {
         let total: f64 = parts.iter().map(|part| self.count(part)).sum();
         let with_examples = parts.iter().filter(|part| part.examples > 0);
-        Sum::of(with_examples.filter_map(|part| {
+        LinearCombination::of(with_examples.filter_map(|part| {
             let factor = written.factor(self.count(part)) / written.divisor(total);
             Some((factor, part.gradient(self.index)?))
         }))
@@ -78,14 +80,14 @@ impl GradientCase<'_> {
 
     /// How far the mean over the first examples alone is from what they contribute to the whole
     /// batch, if the callback reduces as `written` says.
-    fn smaller_batch(&self, others: &Others, written: LossReduction) -> Difference {
+    fn smaller_batch(&self, others: &Others, written: LossReduction) -> Distance {
         let total: f64 = others.uneven.iter().map(|part| self.count(part)).sum();
         let Some((part, alone)) = others.uneven.first().zip(others.first.first()) else {
-            return Difference::default();
+            return Distance::default();
         };
         let count = self.count(part);
         if count == 0.0 {
-            return Difference::default();
+            return Distance::default();
         }
         let factor = |total: f64| match written {
             LossReduction::Sum => 1.0 / count,
@@ -115,7 +117,8 @@ impl GradientCase<'_> {
     /// rounding if the callback divides by many examples that it should not divide by. What is
     /// rounding indeed does not fit any reduction that closely.
     fn certain_reduction(&self, others: &Others) -> Option<LossReduction> {
-        let strict = GradientCase { measure: Measure { examples: None, ..self.measure }, ..*self };
+        let strict =
+            GradientCase { measure: VectorMeasure { examples: None, ..self.measure }, ..*self };
         match strict.fits(others, self.declared) {
             true => None,
             false => strict.other_reduction(others),
@@ -180,7 +183,7 @@ impl GradientCase<'_> {
     fn same_examples(&self) -> Result<Option<Finding>> {
         let parts = &self.evidence.split;
         let found = (1..parts.len()).find_map(|other| {
-            let same = |part: &Part| {
+            let same = |part: &DryRunPart| {
                 let (a, b) = (part.gradient(self.index), parts[other].gradient(self.index));
                 let not_zero = a.is_some_and(|a| a.iter().any(|&element| element != 0.0));
                 part.examples > 0 && part.examples == parts[other].examples && a == b && not_zero
@@ -231,7 +234,7 @@ impl GradientCase<'_> {
     }
 
     /// How the gradient on all replicas relates to the right one.
-    fn proportion(&self, right: &Sum<'_>) -> Option<Proportion> {
+    fn proportion(&self, right: &LinearCombination<'_>) -> Option<Proportion> {
         proportion(&self.update(&self.evidence.split), right, self.measure.elements)
     }
 
@@ -252,7 +255,7 @@ impl GradientCase<'_> {
         }
     }
 
-    fn with_factor(&self, mut finding: Finding, right: &Sum<'_>) -> Finding {
+    fn with_factor(&self, mut finding: Finding, right: &LinearCombination<'_>) -> Finding {
         let proportion = self.proportion(right).filter(|proportion| proportion.residual < 0.5);
         finding.factor = proportion.map_or(0.0, |proportion| proportion.factor);
         finding
@@ -290,7 +293,7 @@ impl GradientCase<'_> {
         }
         let usual = self.excess(&self.evidence.split, others, usual);
         let two = self.excess(&others.uneven, others, two);
-        let found = difference(&usual, &Sum::default(), &self.measure);
+        let found = difference(&usual, &LinearCombination::default(), &self.measure);
         if !found.exceeds || difference(&usual, &two, &self.measure).exceeds {
             return None;
         }
@@ -306,12 +309,19 @@ impl GradientCase<'_> {
     }
 
     /// What one part more has added, in the units of a mean.
-    fn excess<'a>(&self, parts: &'a Parts, others: &'a Others, more: usize) -> Sum<'a> {
+    fn excess<'a>(
+        &self,
+        parts: &'a Parts,
+        others: &'a Others,
+        more: usize,
+    ) -> LinearCombination<'a> {
         let factor = 1.0 / (more as f64 * self.unit());
         let parts = parts.iter().filter(|part| part.examples > 0).map(|part| (factor, part));
         let whole = others.whole.first().map(|part| (-factor, part));
         let terms = parts.chain(whole);
-        Sum::of(terms.filter_map(|(factor, part)| Some((factor, part.gradient(self.index)?))))
+        LinearCombination::of(
+            terms.filter_map(|(factor, part)| Some((factor, part.gradient(self.index)?))),
+        )
     }
 
     /// What a sum over all examples, as declared, is divided by for the mean.

@@ -97,7 +97,7 @@ fn a_retired_slot_is_not_used_again() {
 
 #[test]
 fn what_is_lent_is_stale_when_the_call_is_over() {
-    let mut place = Lent::<umbo_value>::new().unwrap();
+    let mut place = LentHandle::<umbo_value>::new().unwrap();
     let first = place.lend(Value::Tensor(tensor(1.0))).unwrap();
     assert!(get(first, "args").is_ok());
     let error = release(first, "args").unwrap_err();
@@ -115,7 +115,7 @@ fn what_is_lent_is_stale_when_the_call_is_over() {
 
 #[test]
 fn lending_moves_on_when_a_slot_is_used_up() {
-    let mut place = Lent::<umbo_tensor>::new().unwrap();
+    let mut place = LentHandle::<umbo_tensor>::new().unwrap();
     let slot = TABLE.slot(place.index).unwrap();
     slot.state.store((GENERATION_MASK - 1) << SLOT_BITS, Ordering::SeqCst);
     let last = place.lend(tensor(1.0)).unwrap();

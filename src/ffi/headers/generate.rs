@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 mod cpp;
 mod items;
 
-use items::{Field, Item, Kind, items};
+use items::{Declaration, DeclarationKind, Field, items};
 
 /// No line of a header is longer.
 const WIDTH: usize = 100;
@@ -32,7 +32,7 @@ const WIDTH: usize = 100;
 const SIZE: &str = "size_t struct_size";
 
 /// A header: its path below `include/umbo`, such as `tensor.h`, and its text.
-pub type Header = (String, String);
+pub type HeaderFile = (String, String);
 
 /// Where the skeletons are.
 pub fn skeletons(root: &Path) -> PathBuf {
@@ -40,7 +40,7 @@ pub fn skeletons(root: &Path) -> PathBuf {
 }
 
 /// All headers, in the order of their names.
-pub fn generate(root: &Path) -> Result<Vec<Header>, String> {
+pub fn generate(root: &Path) -> Result<Vec<HeaderFile>, String> {
     let folder = skeletons(root);
     let sources = sources(&root.join("src/ffi"))?;
     let zeros = zeros(&sources)?;
@@ -91,11 +91,11 @@ fn read(path: &Path) -> Result<String, String> {
 }
 
 /// What the files of the C layer declare, by their paths below its folder.
-type Sources = BTreeMap<String, Vec<Item>>;
+type SourceItems = BTreeMap<String, Vec<Declaration>>;
 
 /// Reads the files of a folder, and of the folders in it that are modules.
-fn sources(folder: &Path) -> Result<Sources, String> {
-    let mut found = Sources::new();
+fn sources(folder: &Path) -> Result<SourceItems, String> {
+    let mut found = SourceItems::new();
     let mut open = vec![folder.to_owned()];
     while let Some(path) = open.pop() {
         for entry in fs::read_dir(&path).map_err(|error| format!("{}: {error}", path.display()))? {
@@ -113,12 +113,12 @@ fn sources(folder: &Path) -> Result<Sources, String> {
 }
 
 /// The header of a skeleton.
-fn header(skeleton: &str, sources: &Sources, zeros: &Zeros) -> Result<String, String> {
+fn header(skeleton: &str, sources: &SourceItems, zeros: &Zeros) -> Result<String, String> {
     let mut text = String::from("/* Generated from src/ffi; do not edit. */\n");
     let fields = |name: &str| {
         let mut all = sources.values().flatten().filter(|item| item.name == name);
         match all.next().map(|item| &item.kind) {
-            Some(Kind::Struct(fields)) => Ok(fields),
+            Some(DeclarationKind::Struct(fields)) => Ok(fields),
             _ => Err(format!("{name} is no struct")),
         }
     };
@@ -137,7 +137,7 @@ fn header(skeleton: &str, sources: &Sources, zeros: &Zeros) -> Result<String, St
         } else if let Some(words) = directive(line, "enum ") {
             let mut words = words.split(' ');
             let [name, own, start] = std::array::from_fn(|_| words.next().unwrap_or_default());
-            let declares = |items: &&Vec<Item>| items.iter().any(|item| item.name == name);
+            let declares = |items: &&Vec<Declaration>| items.iter().any(|item| item.name == name);
             let items = sources.values().find(declares);
             let items = items.ok_or_else(|| format!("{name} is not there"))?;
             text.push_str(&cpp::enumeration(name, own, start, items));
@@ -159,16 +159,16 @@ fn header(skeleton: &str, sources: &Sources, zeros: &Zeros) -> Result<String, St
 
 /// The functions that retain and release handles of a type, and the bodies of these. `special` is what
 /// there is to know about the release of the last handle.
-fn ownership<'a>(noun: &str, special: impl Iterator<Item = &'a str>) -> [(Item, String); 2] {
+fn ownership<'a>(noun: &str, special: impl Iterator<Item = &'a str>) -> [(Declaration, String); 2] {
     let words = noun.replace('_', " ");
     let kind = format!("UMBO_HANDLE_{}", noun.to_uppercase());
     let name = |verb| format!("umbo_{noun}_{verb}");
     let handle = format!("const umbo_{noun} *{noun}");
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-    let retain = Item {
+    let retain = Declaration {
         documentation: lines(&format!("Makes another handle to the same {words}: umbo_retain().")),
         name: name("retain"),
-        kind: Kind::Function {
+        kind: DeclarationKind::Function {
             returns: "umbo_status".into(),
             parameters: vec![handle.clone(), format!("umbo_{noun} **retained")],
         },
@@ -182,10 +182,10 @@ fn ownership<'a>(noun: &str, special: impl Iterator<Item = &'a str>) -> [(Item, 
     }
     let parameters = vec![handle];
     let returns = "void".into();
-    let release = Item {
+    let release = Declaration {
         documentation: release,
         name: name("release"),
-        kind: Kind::Function { returns, parameters },
+        kind: DeclarationKind::Function { returns, parameters },
         is_begun: false,
     };
     let retained = format!("return umbo_retain({noun}, {kind}, retained);");
@@ -193,8 +193,8 @@ fn ownership<'a>(noun: &str, special: impl Iterator<Item = &'a str>) -> [(Item, 
 }
 
 /// An inline function with its documentation.
-fn inline_function(item: &Item, body: &str, text: &mut String) {
-    let Kind::Function { returns, parameters } = &item.kind else { return };
+fn inline_function(item: &Declaration, body: &str, text: &mut String) {
+    let DeclarationKind::Function { returns, parameters } = &item.kind else { return };
     text.push('\n');
     comment(&item.documentation, "", text);
     let mut signature = String::new();
@@ -224,27 +224,27 @@ fn with_version(line: &str) -> String {
 type Zeros = BTreeMap<String, String>;
 
 /// What fields of the types that the sources declare begin with.
-fn zeros(sources: &Sources) -> Result<Zeros, String> {
+fn zeros(sources: &SourceItems) -> Result<Zeros, String> {
     let items = || sources.values().flatten();
     let mut zeros = Zeros::new();
-    for Item { name, kind, .. } in items() {
+    for Declaration { name, kind, .. } in items() {
         let zero = match kind {
-            Kind::Alias(of) if of == "int32_t" => format!("UMBO_ENUM_VALUE({name}, 0)"),
-            Kind::Callback { .. } => "NULL".to_owned(),
+            DeclarationKind::Alias(of) if of == "int32_t" => format!("UMBO_ENUM_VALUE({name}, 0)"),
+            DeclarationKind::Callback { .. } => "NULL".to_owned(),
             _ => continue,
         };
         zeros.insert(name.clone(), zero);
     }
-    for Item { name, kind, .. } in items() {
-        if let Kind::Constant { value, of: Some(of) } = kind
+    for Declaration { name, kind, .. } in items() {
+        if let DeclarationKind::Constant { value, of: Some(of) } = kind
             && value == "0"
         {
             zeros.insert(of.clone(), name.clone());
         }
     }
     // Those that are fields of others: they do not begin with their size.
-    for Item { name, kind, .. } in items() {
-        if let Kind::Struct(fields) = kind
+    for Declaration { name, kind, .. } in items() {
+        if let DeclarationKind::Struct(fields) = kind
             && !has_size(fields)
         {
             let values = fields.iter().map(|field| initial(field, &zeros));
@@ -261,16 +261,16 @@ fn has_size(fields: &[Field]) -> bool {
 
 /// Writes the declarations of a file: its constants, its types, its functions. An enum's constants
 /// stand in it.
-fn declare(items: &[Item], zeros: &Zeros, text: &mut String) -> Result<(), String> {
+fn declare(items: &[Declaration], zeros: &Zeros, text: &mut String) -> Result<(), String> {
     let typed = |name: &str| {
         let constants = items.iter().filter(
-            move |item| matches!(&item.kind, Kind::Constant { of: Some(of), .. } if of == name),
+            move |item| matches!(&item.kind, DeclarationKind::Constant { of: Some(of), .. } if of == name),
         );
         constants.collect::<Vec<_>>()
     };
     let mut is_first = true;
     for item in items {
-        if let Kind::Constant { of: Some(of), .. } = &item.kind {
+        if let DeclarationKind::Constant { of: Some(of), .. } = &item.kind {
             if !items.iter().any(|item| item.name == *of) {
                 return Err(format!("{}: its type {of} is in another file", item.name));
             }
@@ -282,9 +282,11 @@ fn declare(items: &[Item], zeros: &Zeros, text: &mut String) -> Result<(), Strin
         comment(&item.documentation, "", text);
         let name = &item.name;
         match &item.kind {
-            Kind::Constant { value, .. } => text.push_str(&format!("#define {name} ({value})\n")),
-            Kind::Opaque => text.push_str(&format!("typedef struct {name} {name};\n")),
-            Kind::Alias(of) => {
+            DeclarationKind::Constant { value, .. } => {
+                text.push_str(&format!("#define {name} ({value})\n"))
+            }
+            DeclarationKind::Opaque => text.push_str(&format!("typedef struct {name} {name};\n")),
+            DeclarationKind::Alias(of) => {
                 let constants = typed(name);
                 if constants.is_empty() {
                     text.push_str(&format!("typedef {of} {name};\n"));
@@ -294,7 +296,7 @@ fn declare(items: &[Item], zeros: &Zeros, text: &mut String) -> Result<(), Strin
                     enumeration(name, &constants, text);
                 }
             }
-            Kind::Struct(fields) => {
+            DeclarationKind::Struct(fields) => {
                 text.push_str(&format!("typedef struct {name} {{\n"));
                 for field in fields {
                     // What core.h says of all structs that begin with their size.
@@ -308,10 +310,10 @@ fn declare(items: &[Item], zeros: &Zeros, text: &mut String) -> Result<(), Strin
                     initial_value(name, &initialiser(name, fields, zeros)?, text);
                 }
             }
-            Kind::Callback { returns, parameters } => {
+            DeclarationKind::Callback { returns, parameters } => {
                 prototype(&format!("typedef {returns} (*{name})("), parameters, text);
             }
-            Kind::Function { returns, parameters } => {
+            DeclarationKind::Function { returns, parameters } => {
                 // Structs that another header may define too are known by their tags.
                 let tagged =
                     |one: &String| one.replace("DLManagedTensor", "struct DLManagedTensor");
@@ -329,11 +331,11 @@ fn declare(items: &[Item], zeros: &Zeros, text: &mut String) -> Result<(), Strin
     Ok(())
 }
 
-fn enumeration(name: &str, constants: &[&Item], text: &mut String) {
+fn enumeration(name: &str, constants: &[&Declaration], text: &mut String) {
     text.push_str(&format!("UMBO_ENUM({name}) {{\n"));
     for (position, constant) in constants.iter().enumerate() {
         comment(&constant.documentation, "  ", text);
-        if let Kind::Constant { value, .. } = &constant.kind {
+        if let DeclarationKind::Constant { value, .. } = &constant.kind {
             let comma = if position + 1 < constants.len() { "," } else { "" };
             text.push_str(&format!("  {} = {value}{comma}\n", constant.name));
         }

@@ -17,19 +17,19 @@ use syn::{
 };
 
 /// Something that a source file declares.
-pub struct Item {
+pub struct Declaration {
     /// Its documentation, line by line.
     pub documentation: Vec<String>,
     /// Its name.
     pub name: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: DeclarationKind,
     /// Whether it is a struct that the caller begins with its size and its defaults.
     pub is_begun: bool,
 }
 
 /// What a source file can declare.
-pub enum Kind {
+pub enum DeclarationKind {
     /// A constant with its value, and its type if that is not one of Rust's own.
     Constant { value: String, of: Option<String> },
     /// A struct that is known by its name only.
@@ -55,7 +55,7 @@ pub struct Field {
 }
 
 /// What a source declares: constants, types, functions, each in its order.
-pub fn items(source: &str) -> Result<Vec<Item>, String> {
+pub fn items(source: &str) -> Result<Vec<Declaration>, String> {
     let File { items, .. } = syn::parse_file(source).map_err(|error| error.to_string())?;
     let declared: Vec<_> = items.into_iter().filter_map(declared).collect();
     let mut written = in_c(&declared)?;
@@ -65,17 +65,19 @@ pub fn items(source: &str) -> Result<Vec<Item>, String> {
             .remove(&name.to_string())
             .ok_or_else(|| format!("{name}: C has no such thing"))?;
         match (&mut kind, source) {
-            (Kind::Struct(fields), Source::Struct(source)) => complete(fields, source)?,
-            (Kind::Constant { of, .. }, Source::Const(source)) => *of = enum_of(&source.ty),
+            (DeclarationKind::Struct(fields), Source::Struct(source)) => complete(fields, source)?,
+            (DeclarationKind::Constant { of, .. }, Source::Const(source)) => {
+                *of = enum_of(&source.ty)
+            }
             _ => {}
         }
         let (attributes, name) = (attributes(source), name.to_string());
         let is_begun = attribute(attributes, "c_struct").is_some();
-        items.push(Item { documentation: documentation(attributes), name, kind, is_begun });
+        items.push(Declaration { documentation: documentation(attributes), name, kind, is_begun });
     }
     items.sort_by_key(|item| match item.kind {
-        Kind::Constant { .. } => 0,
-        Kind::Function { .. } => 2,
+        DeclarationKind::Constant { .. } => 0,
+        DeclarationKind::Function { .. } => 2,
         _ => 1,
     });
     Ok(items)
@@ -131,7 +133,7 @@ fn with_size(mut item: ItemStruct) -> ItemStruct {
 }
 
 /// Has cbindgen write the declarations in C, and reads them by their names.
-fn in_c(declared: &[(Ident, Source)]) -> Result<BTreeMap<String, Kind>, String> {
+fn in_c(declared: &[(Ident, Source)]) -> Result<BTreeMap<String, DeclarationKind>, String> {
     let mut config = Config {
         language: Language::C,
         no_includes: true,
@@ -162,7 +164,7 @@ fn in_c(declared: &[(Ident, Source)]) -> Result<BTreeMap<String, Kind>, String> 
 }
 
 /// Reads what cbindgen has written.
-fn parse(text: &str) -> Result<BTreeMap<String, Kind>, String> {
+fn parse(text: &str) -> Result<BTreeMap<String, DeclarationKind>, String> {
     let mut items = BTreeMap::new();
     let mut fields: Option<Vec<Field>> = None;
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -170,7 +172,7 @@ fn parse(text: &str) -> Result<BTreeMap<String, Kind>, String> {
             fields = Some(Vec::new());
         } else if let Some(mut list) = fields.take() {
             if let Some(name) = line.strip_prefix("} ").and_then(|line| line.strip_suffix(';')) {
-                items.insert(name.to_owned(), Kind::Struct(list));
+                items.insert(name.to_owned(), DeclarationKind::Struct(list));
             } else {
                 let declaration = line.trim_end_matches(';').to_owned();
                 list.push(Field { documentation: Vec::new(), declaration, default: None });
@@ -185,28 +187,38 @@ fn parse(text: &str) -> Result<BTreeMap<String, Kind>, String> {
 }
 
 /// The name and the kind of what one line declares.
-fn declaration(line: &str) -> Option<(String, Kind)> {
+fn declaration(line: &str) -> Option<(String, DeclarationKind)> {
     if let Some(define) = line.strip_prefix("#define ") {
         let (name, value) = define.split_once(' ')?;
         let value =
             value.strip_prefix('(').and_then(|value| value.strip_suffix(')')).unwrap_or(value);
-        return Some((name.to_owned(), Kind::Constant { value: value.to_owned(), of: None }));
+        return Some((
+            name.to_owned(),
+            DeclarationKind::Constant { value: value.to_owned(), of: None },
+        ));
     }
     let line = line.strip_suffix(';')?;
     let Some(definition) = line.strip_prefix("typedef ") else {
         let (before, parameters) = line.strip_suffix(')')?.split_once('(')?;
         let name = &before[before.rfind([' ', '*'])? + 1..];
         let returns = before.strip_suffix(name)?.trim().to_owned();
-        let kind = Kind::Function { returns, parameters: list(parameters) };
+        let kind = DeclarationKind::Function { returns, parameters: list(parameters) };
         return Some((name.to_owned(), kind));
     };
     if let Some((returns, rest)) = definition.split_once("(*") {
         let (name, parameters) = rest.strip_suffix(')')?.split_once(")(")?;
         let returns = returns.trim().to_owned();
-        return Some((name.to_owned(), Kind::Callback { returns, parameters: list(parameters) }));
+        return Some((
+            name.to_owned(),
+            DeclarationKind::Callback { returns, parameters: list(parameters) },
+        ));
     }
     let (of, name) = definition.rsplit_once(' ')?;
-    let kind = if of.starts_with("struct ") { Kind::Opaque } else { Kind::Alias(of.to_owned()) };
+    let kind = if of.starts_with("struct ") {
+        DeclarationKind::Opaque
+    } else {
+        DeclarationKind::Alias(of.to_owned())
+    };
     Some((name.to_owned(), kind))
 }
 

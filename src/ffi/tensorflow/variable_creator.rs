@@ -58,7 +58,7 @@ pub fn umbo_variable_creator_scope_enter(
     scope: *mut *mut umbo_scope,
 ) {
     let call = move |request: &VariableRequest| {
-        let mut lent = Lent::<umbo_variable_request>::new()?;
+        let mut lent = LentHandle::<umbo_variable_request>::new()?;
         let request = lent.lend(request.clone())?;
         stored("variable", |variable| {
             // SAFETY: the caller gives a function of this type and its user data.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
-use crate::kernels::streaming::{self, LINE, Tile};
+use crate::kernels::streaming::{self, LINE, OutputTile};
 use crate::kernels::view::{View, ViewMut};
 
 /// Writes `parts`, one after the other along `axis`, to `output`. All are contiguous and agree in
@@ -129,7 +129,7 @@ impl CopiedRows<'_> {
     /// As [`CopiedRows::stream`], for runs of any length: those that are not whole lines are put together
     /// first, so that no line of the output is written in pieces.
     fn stream_pieces(&self, instructions: Instructions, range: Range<usize>) {
-        let mut tile = Tile::new();
+        let mut tile = OutputTile::new();
         let tile = tile.elements::<u8>();
         let whole_lines = |at: usize, length: usize| {
             self.output.wrapping_add(at).addr().is_multiple_of(LINE) && length.is_multiple_of(LINE)

@@ -1,9 +1,9 @@
 //! Reduction over axes of each replica's part, then over replicas.
 
 use crate::error::{Error, Result};
-use crate::kernels::cuda::place::{Place, Runs, divisor};
+use crate::kernels::cuda::place::{GpuPlace, GpuRuns, divisor};
 use crate::kernels::cuda::queue::{
-    Address, Grid, Launcher, Plain, Queue, THREADS, argument, blocks_of,
+    Address, KernelLauncher, KernelQueue, LaunchBlocks, Plain, THREADS, argument, blocks_of,
 };
 use crate::kernels::dtype::DType;
 use crate::kernels::layout::MAX_RANK;
@@ -14,7 +14,7 @@ use crate::kernels::reduce::reduction::ReduceOp;
 /// As the kernels read it.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Part {
+struct AxesPart {
     data: Address,
     count: u64,
     tiles: u64,
@@ -27,30 +27,30 @@ struct Part {
     results_factor: u64,
     tiles_shift: u32,
     results_shift: u32,
-    runs: Runs,
+    runs: GpuRuns,
 }
 
-const _: () = assert!(size_of::<Part>() == 320);
+const _: () = assert!(size_of::<AxesPart>() == 320);
 
 // SAFETY: numbers and plain data whose sizes add up to that of the whole, as asserted.
-unsafe impl Plain for Part {}
+unsafe impl Plain for AxesPart {}
 
 /// As the kernels read it.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Output {
+struct AxesOutput {
     data: Address,
     results: u64,
     count: f64,
     mean: u32,
     dtype: u32,
-    runs: Runs,
+    runs: GpuRuns,
 }
 
-const _: () = assert!(size_of::<Output>() == 264);
+const _: () = assert!(size_of::<AxesOutput>() == 264);
 
 // SAFETY: as above.
-unsafe impl Plain for Output {}
+unsafe impl Plain for AxesOutput {}
 
 /// Tiles that a block adds up.
 const TILES_OF_BLOCK: u64 = 16;
@@ -68,7 +68,7 @@ struct KernelNames {
     sum: u64,
 }
 
-impl<Q: Queue> Launcher<Q> {
+impl<Q: KernelQueue> KernelLauncher<Q> {
     /// Queues the sum or the mean over the `reduced` axes of all `inputs`, and over the inputs. The
     /// bits are those of
     /// [`reduce_over_axes`](crate::kernels::reduce::over_axes::reduce_over_axes).
@@ -83,9 +83,9 @@ impl<Q: Queue> Launcher<Q> {
     pub unsafe fn reduce_over_axes(
         &mut self,
         op: ReduceOp,
-        inputs: &[Place],
+        inputs: &[GpuPlace],
         reduced: &AxisMask,
-        output: &Place,
+        output: &GpuPlace,
     ) -> Result<()> {
         let parts = checked(op, inputs, reduced, output)?;
         let results = output.elements();
@@ -99,22 +99,22 @@ impl<Q: Queue> Launcher<Q> {
             last.first_chunk + last.chunks.saturating_mul(results),
         );
         self.table.clear();
-        let at = self.table.begin::<Part>(parts.len())?;
+        let at = self.table.begin::<AxesPart>(parts.len())?;
         parts.iter().for_each(|part| self.table.push(*part));
-        let output_at = self.table.begin::<Output>(1)?;
-        self.table.push(Output {
+        let output_at = self.table.begin::<AxesOutput>(1)?;
+        self.table.push(AxesOutput {
             data: output.address,
             results,
             // Empty parts may hide counts whose sum overflows; a float64 holds them well enough.
             count: parts.iter().map(|part| part.count as f64).sum(),
             mean: u32::from(op == ReduceOp::Mean),
             dtype: output.dtype as u32,
-            runs: Runs::new(&output.layout),
+            runs: GpuRuns::new(&output.layout),
         });
         let table = self.queue.upload(self.table.bytes())?;
         let (mut at, mut output_at) = (table + at, table + output_at);
         let (mut count, mut results_argument) = (parts.len() as u64, results);
-        let of_results = Grid { blocks: blocks_of(results, THREADS.into())?, rows: 1 };
+        let of_results = LaunchBlocks { blocks: blocks_of(results, THREADS.into())?, rows: 1 };
         let across = parts.iter().all(|part| part.across != 0);
         let longest = parts.iter().map(|part| part.count).max().unwrap_or(0);
         let in_one_chunk = parts.iter().all(|part| part.chunks <= 1);
@@ -130,9 +130,12 @@ impl<Q: Queue> Launcher<Q> {
         let mut tile_sums = self.queue.scratch(sums)?;
         let mut chunk_sums = tile_sums + tiles * kernels.sum;
         let grid = |items: u64, of_block: u64| {
-            Ok::<_, Error>(Grid { blocks: blocks_of(items, of_block)?, rows: parts.len() as u32 })
+            Ok::<_, Error>(LaunchBlocks {
+                blocks: blocks_of(items, of_block)?,
+                rows: parts.len() as u32,
+            })
         };
-        let most = |of: fn(&Part) -> u64| parts.iter().map(of).max().unwrap_or(0) * results;
+        let most = |of: fn(&AxesPart) -> u64| parts.iter().map(of).max().unwrap_or(0) * results;
         let of_tiles = grid(most(|part| part.tiles), TILES_OF_BLOCK)?;
         let of_chunks = grid(most(|part| part.chunks), THREADS.into())?;
         // SAFETY: the caller's promise, and the arguments are the kernels'.
@@ -169,10 +172,10 @@ impl<Q: Queue> Launcher<Q> {
 /// The parts, if they fit.
 fn checked(
     op: ReduceOp,
-    inputs: &[Place],
+    inputs: &[GpuPlace],
     reduced: &AxisMask,
-    output: &Place,
-) -> Result<Vec<Part>> {
+    output: &GpuPlace,
+) -> Result<Vec<AxesPart>> {
     let first = inputs.first().ok_or_else(|| Error::invalid("value", "no components"))?;
     if inputs.len() > u16::MAX.into() {
         let problem = format!("{} components; at most {} are reduced", inputs.len(), u16::MAX);
@@ -221,7 +224,7 @@ fn checked(
         let of_chunk = (chunk_size(count) / over_axes::TILE) as u64;
         let tiles = count.div_ceil(over_axes::TILE) as u64;
         let (tiles_factor, tiles_shift) = divisor(tiles);
-        let part = Part {
+        let part = AxesPart {
             data: input.address,
             count: count as u64,
             tiles,
@@ -234,7 +237,7 @@ fn checked(
             results_factor,
             tiles_shift,
             results_shift,
-            runs: Runs::new(&layout.transpose(&axes[..rank])?),
+            runs: GpuRuns::new(&layout.transpose(&axes[..rank])?),
         };
         first_tile = first_tile.saturating_add(part.tiles.saturating_mul(results));
         first_chunk = first_chunk.saturating_add(part.chunks.saturating_mul(results));

@@ -1,26 +1,26 @@
 //! Copies between layouts, fills, conversions, and additions in place.
 
 use crate::error::{Error, Result};
-use crate::kernels::cuda::place::{Place, Runs};
-use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue, argument};
+use crate::kernels::cuda::place::{GpuPlace, GpuRuns};
+use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue, Plain, argument};
 use crate::kernels::dtype::DType;
 use crate::kernels::float::half_precision::{f64_to_bf16, f64_to_f16};
 
 /// As the kernels read it.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Copy {
+struct CopyEntry {
     from: Address,
     to: Address,
     elements: u64,
-    from_runs: Runs,
-    to_runs: Runs,
+    from_runs: GpuRuns,
+    to_runs: GpuRuns,
 }
 
-const _: () = assert!(size_of::<Copy>() == 488);
+const _: () = assert!(size_of::<CopyEntry>() == 488);
 
 // SAFETY: numbers and plain data whose sizes add up to that of the whole, as asserted.
-unsafe impl Plain for Copy {}
+unsafe impl Plain for CopyEntry {}
 
 /// As the kernels read it.
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ struct Fill {
     to: Address,
     elements: u64,
     bits: u64,
-    runs: Runs,
+    runs: GpuRuns,
 }
 
 const _: () = assert!(size_of::<Fill>() == 256);
@@ -40,19 +40,19 @@ unsafe impl Plain for Fill {}
 /// The widths for which there are kernels.
 const WIDTHS: [u64; 5] = [1, 2, 4, 8, 16];
 
-impl Copy {
-    fn new(from: &Place, to: &Place) -> Copy {
-        Copy {
+impl CopyEntry {
+    fn new(from: &GpuPlace, to: &GpuPlace) -> CopyEntry {
+        CopyEntry {
             from: from.address,
             to: to.address,
             elements: to.elements(),
-            from_runs: Runs::new(&from.layout),
-            to_runs: Runs::new(&to.layout),
+            from_runs: GpuRuns::new(&from.layout),
+            to_runs: GpuRuns::new(&to.layout),
         }
     }
 
     /// The same bytes in the widest pieces that a kernel can copy, and how wide those are.
-    fn widest(self, width: u64) -> (Copy, u64) {
+    fn widest(self, width: u64) -> (CopyEntry, u64) {
         for &wide in WIDTHS.iter().rev().filter(|&&wide| wide > width) {
             let group = wide / width;
             let aligned = self.from.is_multiple_of(wide) && self.to.is_multiple_of(wide);
@@ -60,7 +60,7 @@ impl Copy {
                 && self.from_runs.is_in_groups_of(group)
                 && self.to_runs.is_in_groups_of(group)
             {
-                let copy = Copy {
+                let copy = CopyEntry {
                     elements: self.elements / group,
                     from_runs: self.from_runs.in_groups_of(group),
                     to_runs: self.to_runs.in_groups_of(group),
@@ -73,7 +73,7 @@ impl Copy {
     }
 }
 
-impl<Q: Queue> Launcher<Q> {
+impl<Q: KernelQueue> KernelLauncher<Q> {
     /// Queues copies of the elements of each pair's first to the same positions of its second: one
     /// kernel for each width of pieces.
     ///
@@ -82,11 +82,13 @@ impl<Q: Queue> Launcher<Q> {
     /// # Safety
     /// The first may be read and the second written when the work that is queued here comes to it,
     /// by nobody else at the same time, and no element that is written is another's.
-    pub unsafe fn copy(&mut self, pairs: &[(Place, Place)]) -> Result<()> {
+    pub unsafe fn copy(&mut self, pairs: &[(GpuPlace, GpuPlace)]) -> Result<()> {
         for (from, to) in pairs {
             check_same(from, to)?;
         }
-        let wide = |(from, to): &(Place, Place)| Copy::new(from, to).widest(to.dtype.size() as u64);
+        let wide = |(from, to): &(GpuPlace, GpuPlace)| {
+            CopyEntry::new(from, to).widest(to.dtype.size() as u64)
+        };
         for width in WIDTHS {
             let copies = pairs.iter().map(wide).filter(|(_, own)| *own == width);
             let kernel = match width {
@@ -106,8 +108,8 @@ impl<Q: Queue> Launcher<Q> {
     /// is not 0 is true. Integers hold the number as far as their range goes.
     ///
     /// # Safety
-    /// As for the second of a pair in [`Launcher::copy`].
-    pub unsafe fn fill(&mut self, places: &[Place], value: f64) -> Result<()> {
+    /// As for the second of a pair in [`KernelLauncher::copy`].
+    pub unsafe fn fill(&mut self, places: &[GpuPlace], value: f64) -> Result<()> {
         for width in &WIDTHS[..4] {
             let fills = places.iter().map(|place| {
                 let (size, bits) = (place.dtype.size() as u64, bits(place.dtype, value));
@@ -115,7 +117,7 @@ impl<Q: Queue> Launcher<Q> {
                     to: place.address,
                     elements: place.elements(),
                     bits,
-                    runs: Runs::new(&place.layout),
+                    runs: GpuRuns::new(&place.layout),
                 };
                 fill.widest(size)
             });
@@ -148,8 +150,8 @@ impl<Q: Queue> Launcher<Q> {
     /// Fails with INVALID_ARGUMENT for other types, and if the shapes differ.
     ///
     /// # Safety
-    /// As for [`Launcher::copy`].
-    pub unsafe fn convert(&mut self, from: &Place, to: &Place) -> Result<()> {
+    /// As for [`KernelLauncher::copy`].
+    pub unsafe fn convert(&mut self, from: &GpuPlace, to: &GpuPlace) -> Result<()> {
         use DType::{BFloat16, Float16, Float32, Float64};
         if from.layout.shape != to.layout.shape {
             return Err(differ(from, to));
@@ -175,7 +177,7 @@ impl<Q: Queue> Launcher<Q> {
             }
         };
         // SAFETY: the caller's promise.
-        unsafe { self.queue_copies(kernel, std::iter::once(Copy::new(from, to)), None) }
+        unsafe { self.queue_copies(kernel, std::iter::once(CopyEntry::new(from, to)), None) }
     }
 
     /// Queues `to += from`, element by element, or `to -= from` if it `subtracts`: integers wrap, floats
@@ -184,8 +186,13 @@ impl<Q: Queue> Launcher<Q> {
     /// Fails with INVALID_ARGUMENT if dtype or shape differ, and for bool.
     ///
     /// # Safety
-    /// As for [`Launcher::copy`].
-    pub unsafe fn combine(&mut self, from: &Place, to: &Place, subtracts: bool) -> Result<()> {
+    /// As for [`KernelLauncher::copy`].
+    pub unsafe fn combine(
+        &mut self,
+        from: &GpuPlace,
+        to: &GpuPlace,
+        subtracts: bool,
+    ) -> Result<()> {
         check_same(from, to)?;
         let kernel = match from.dtype {
             DType::Float16 => "umbo_combine_f16",
@@ -203,17 +210,17 @@ impl<Q: Queue> Launcher<Q> {
                 return Err(Error::invalid("dtype", problem));
             }
         };
-        let copy = std::iter::once(Copy::new(from, to));
+        let copy = std::iter::once(CopyEntry::new(from, to));
         // SAFETY: the caller's promise.
         unsafe { self.queue_copies(kernel, copy, Some(subtracts)) }
     }
 
     /// # Safety
-    /// As for [`Launcher::copy`]; the kernel takes copies, and then `flag`, if it is said.
+    /// As for [`KernelLauncher::copy`]; the kernel takes copies, and then `flag`, if it is said.
     unsafe fn queue_copies(
         &mut self,
         kernel: &'static str,
-        copies: impl Iterator<Item = Copy> + Clone,
+        copies: impl Iterator<Item = CopyEntry> + Clone,
         flag: Option<bool>,
     ) -> Result<()> {
         let count = copies.clone().count();
@@ -222,7 +229,7 @@ impl<Q: Queue> Launcher<Q> {
         }
         self.table.clear();
         let work = self.table.cut(self.thresholds, copies.clone().map(|copy| copy.elements))?;
-        let at = self.table.begin::<Copy>(count)?;
+        let at = self.table.begin::<CopyEntry>(count)?;
         copies.for_each(|copy| self.table.push(copy));
         let table = self.queue.upload(self.table.bytes())?;
         let (mut items, mut number) = (table + at, u32::from(flag == Some(true)));
@@ -271,14 +278,14 @@ fn bits(dtype: DType, value: f64) -> u64 {
     }
 }
 
-fn check_same(from: &Place, to: &Place) -> Result<()> {
+fn check_same(from: &GpuPlace, to: &GpuPlace) -> Result<()> {
     if from.dtype != to.dtype || from.layout.shape != to.layout.shape {
         return Err(differ(from, to));
     }
     Ok(())
 }
 
-fn differ(from: &Place, to: &Place) -> Error {
+fn differ(from: &GpuPlace, to: &GpuPlace) -> Error {
     Error::invalid(
         "tensor",
         format!(

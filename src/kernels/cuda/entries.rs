@@ -4,9 +4,11 @@
 use std::ffi::c_void;
 
 use crate::error::Result;
-use crate::kernels::cuda::operands::{Contribution, Gradient, TableRows, Update};
+use crate::kernels::cuda::operands::{GpuContribution, GpuUpdate, Gradient, TableRows};
 use crate::kernels::cuda::place::divisor;
-use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue, Work, argument, blocks_of};
+use crate::kernels::cuda::queue::{
+    Address, KernelLauncher, KernelQueue, LaunchWork, Plain, argument, blocks_of,
+};
 use crate::kernels::float::real::Real;
 use crate::kernels::update::rules::{MOST_STATES, RuleStep, SCALARS};
 use crate::kernels::update::weighted_sum::{Clipping, Finish, Scale};
@@ -14,7 +16,7 @@ use crate::kernels::update::weighted_sum::{Clipping, Finish, Scale};
 /// As the kernels read it.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
-pub(super) struct Variable {
+pub(super) struct TableVariable {
     weights: Address,
     pub(super) slots: [Address; MOST_STATES],
     copies: [Address; 2],
@@ -33,15 +35,15 @@ pub(super) struct Variable {
     first_tile: u64,
 }
 
-const _: () = assert!(size_of::<Variable>() == 136);
+const _: () = assert!(size_of::<TableVariable>() == 136);
 
 // SAFETY: numbers whose sizes add up to that of the whole, as asserted.
-unsafe impl Plain for Variable {}
+unsafe impl Plain for TableVariable {}
 
 /// As the kernels read it.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(C)]
-pub(super) struct Treatment<T> {
+pub(super) struct GpuTreatment<T> {
     scale: f64,
     rate: f64,
     divides: u32,
@@ -52,22 +54,23 @@ pub(super) struct Treatment<T> {
     scalars: [T; SCALARS],
 }
 
-const _: () = assert!(size_of::<Treatment<f32>>() == 80 && size_of::<Treatment<f64>>() == 136);
+const _: () =
+    assert!(size_of::<GpuTreatment<f32>>() == 80 && size_of::<GpuTreatment<f64>>() == 136);
 
 // SAFETY: as above.
-unsafe impl Plain for Treatment<f32> {}
+unsafe impl Plain for GpuTreatment<f32> {}
 // SAFETY: as above.
-unsafe impl Plain for Treatment<f64> {}
+unsafe impl Plain for GpuTreatment<f64> {}
 
-impl<T: Real> Treatment<T> {
-    fn new(divisor: f64, clipping: Clipping, l2: f64, step: Option<&RuleStep>) -> Treatment<T> {
+impl<T: Real> GpuTreatment<T> {
+    fn new(divisor: f64, clipping: Clipping, l2: f64, step: Option<&RuleStep>) -> GpuTreatment<T> {
         let Finish { scale, factors, limit } = Finish::new(divisor, clipping);
         let scalars = step.map_or([0.0; SCALARS], |step| step.scalars);
         let (scale, divides) = match scale {
             Scale::Multiply(reciprocal) => (reciprocal, 0),
             Scale::Divide(divisor) => (divisor, 1),
         };
-        Treatment {
+        GpuTreatment {
             scale,
             rate: scalars[SCALARS - 1],
             divides,
@@ -85,31 +88,31 @@ pub(super) const TILE: u64 = 1024;
 
 /// What a launch is about: one variable as it is entered into the table.
 #[derive(Clone, Copy)]
-pub(super) struct Entry<'a> {
+pub(super) struct TableEntry<'a> {
     gradient: Gradient<'a>,
     pub(super) clipping: Clipping,
     pub(super) l2: f64,
     step: Option<RuleStep>,
     rows: Option<TableRows<'a>>,
-    pub(super) variable: Variable,
+    pub(super) variable: TableVariable,
 }
 
-impl<'a> Entry<'a> {
-    pub(super) fn new(gradient: Gradient<'a>, weights: Address) -> Entry<'a> {
-        let variable = Variable {
+impl<'a> TableEntry<'a> {
+    pub(super) fn new(gradient: Gradient<'a>, weights: Address) -> TableEntry<'a> {
+        let variable = TableVariable {
             weights,
             accumulated: gradient.accumulated.unwrap_or(0),
             width: 1,
             elements: gradient.elements,
             contributions: gradient.contributions.len() as u32,
             gradient_dtype: gradient.gradient_dtype as u32,
-            ..Variable::default()
+            ..TableVariable::default()
         };
-        Entry { gradient, clipping: Clipping::NONE, l2: 0.0, step: None, rows: None, variable }
+        TableEntry { gradient, clipping: Clipping::NONE, l2: 0.0, step: None, rows: None, variable }
     }
 
-    pub(super) fn of_update(update: &Update<'a>) -> Entry<'a> {
-        let mut entry = Entry::new(update.gradient, update.weights);
+    pub(super) fn of_update(update: &GpuUpdate<'a>) -> TableEntry<'a> {
+        let mut entry = TableEntry::new(update.gradient, update.weights);
         let variable = &mut entry.variable;
         variable.slots[..update.slots.len()].copy_from_slice(update.slots);
         variable.copies = update.copies.map(|copy| copy.unwrap_or(0));
@@ -118,7 +121,7 @@ impl<'a> Entry<'a> {
             variable.width = rows.elements;
             (variable.width_factor, variable.width_shift) = divisor(rows.elements);
         }
-        Entry {
+        TableEntry {
             clipping: update.clipping,
             l2: update.l2,
             step: Some(update.step),
@@ -127,18 +130,18 @@ impl<'a> Entry<'a> {
         }
     }
 
-    fn treatment<T: Real>(&self) -> Treatment<T> {
-        Treatment::new(self.gradient.divisor, self.clipping, self.l2, self.step.as_ref())
+    fn treatment<T: Real>(&self) -> GpuTreatment<T> {
+        GpuTreatment::new(self.gradient.divisor, self.clipping, self.l2, self.step.as_ref())
     }
 }
 
 /// Where the arrays of a table are, once it is uploaded.
-pub(super) struct Arrays {
+pub(super) struct TableArrays {
     table: Address,
     pub(super) variables: Address,
     contributions: Address,
     treatments: Address,
-    work: Work,
+    work: LaunchWork,
     /// Of all variables.
     pub(super) tiles: u64,
     pub(super) count: u32,
@@ -165,12 +168,12 @@ impl Extent {
     pub(super) fn bytes(&self, alignment: usize) -> usize {
         // An apply has one rule, and variables of two types. Measuring and updating take five each at most.
         const TABLES: usize = 10;
-        let of_variable = size_of::<Variable>() + size_of::<Treatment<f64>>();
-        let chunks = Work::most_chunks(self.elements, self.variables);
+        let of_variable = size_of::<TableVariable>() + size_of::<GpuTreatment<f64>>();
+        let chunks = LaunchWork::most_chunks(self.elements, self.variables);
         let all = [
             (self.variables, of_variable),
-            (self.contributions, size_of::<Contribution>()),
-            (chunks, Work::CHUNK_BYTES),
+            (self.contributions, size_of::<GpuContribution>()),
+            (chunks, LaunchWork::CHUNK_BYTES),
         ];
         let bytes = |(count, size): (usize, usize)| count.saturating_mul(size);
         let table = all.into_iter().map(bytes).fold(0, usize::saturating_add);
@@ -188,16 +191,16 @@ impl Extent {
     }
 }
 
-impl<Q: Queue> Launcher<Q> {
+impl<Q: KernelQueue> KernelLauncher<Q> {
     /// # Safety
-    /// As for [`Launcher::update`].
+    /// As for [`KernelLauncher::update`].
     pub(super) unsafe fn queue_entries<'a, T: Real>(
         &mut self,
         kernel: &'static str,
-        entries: impl Iterator<Item = Entry<'a>> + Clone,
+        entries: impl Iterator<Item = TableEntry<'a>> + Clone,
     ) -> Result<()>
     where
-        Treatment<T>: Plain,
+        GpuTreatment<T>: Plain,
     {
         let Some(arrays) = self.enter::<T>(entries, None)? else { return Ok(()) };
         // SAFETY: the caller's promise.
@@ -205,14 +208,14 @@ impl<Q: Queue> Launcher<Q> {
     }
 
     /// # Safety
-    /// As for [`Launcher::update`]; the kernel takes `after` behind the chunks.
+    /// As for [`KernelLauncher::update`]; the kernel takes `after` behind the chunks.
     pub(super) unsafe fn over_variables(
         &self,
         kernel: &'static str,
-        arrays: &Arrays,
+        arrays: &TableArrays,
         after: &mut [*mut c_void],
     ) -> Result<()> {
-        let Arrays { table, mut variables, mut contributions, mut treatments, .. } = *arrays;
+        let TableArrays { table, mut variables, mut contributions, mut treatments, .. } = *arrays;
         let mut before =
             [argument(&mut variables), argument(&mut contributions), argument(&mut treatments)];
         // SAFETY: the caller's promise.
@@ -240,11 +243,11 @@ impl<Q: Queue> Launcher<Q> {
     /// chunks of `size` elements, if it is said.
     pub(super) fn enter<'a, T: Real>(
         &mut self,
-        entries: impl Iterator<Item = Entry<'a>> + Clone,
+        entries: impl Iterator<Item = TableEntry<'a>> + Clone,
         size: Option<u64>,
-    ) -> Result<Option<Arrays>>
+    ) -> Result<Option<TableArrays>>
     where
-        Treatment<T>: Plain,
+        GpuTreatment<T>: Plain,
     {
         let count = entries.clone().count();
         if count == 0 {
@@ -259,12 +262,12 @@ impl<Q: Queue> Launcher<Q> {
             None => table.cut(self.thresholds, elements)?,
         };
         let all = entries.clone().map(|entry| entry.gradient.contributions.len());
-        let contributions = table.begin::<Contribution>(all.sum())?;
+        let contributions = table.begin::<GpuContribution>(all.sum())?;
         for contribution in entries.clone().flat_map(|entry| entry.gradient.contributions) {
             table.push(*contribution);
         }
         // Variables that are treated alike mostly follow each other.
-        let treatments = table.begin::<Treatment<T>>(count)?;
+        let treatments = table.begin::<GpuTreatment<T>>(count)?;
         let mut last = None;
         for treatment in entries.clone().map(|entry| entry.treatment::<T>()) {
             if last != Some(treatment) {
@@ -272,7 +275,7 @@ impl<Q: Queue> Launcher<Q> {
                 table.push(treatment);
             }
         }
-        let variables = table.begin::<Variable>(count)?;
+        let variables = table.begin::<TableVariable>(count)?;
         let (mut last, mut kinds) = (None, 0);
         let (mut first_contribution, mut tiles, mut next_row) = (0, 0, 0);
         for entry in entries {
@@ -283,7 +286,7 @@ impl<Q: Queue> Launcher<Q> {
             }
             let count = entry.rows.map_or(0, |rows| rows.numbers.len());
             let rows = if entry.rows.is_some() { numbers + 8 * next_row } else { 0 };
-            table.push(Variable {
+            table.push(TableVariable {
                 treatment: kinds - 1,
                 first_contribution,
                 first_tile: tiles,
@@ -295,7 +298,7 @@ impl<Q: Queue> Launcher<Q> {
             tiles += entry.gradient.elements.div_ceil(TILE);
         }
         let table = self.queue.upload(self.table.bytes())?;
-        Ok(Some(Arrays {
+        Ok(Some(TableArrays {
             table,
             variables: table + variables,
             contributions: table + contributions,

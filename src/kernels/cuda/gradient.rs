@@ -1,19 +1,19 @@
 //! Gradients that are made of what replicas contributed: written, or added to sums.
 
 use crate::error::{Error, Result};
-use crate::kernels::cuda::entries::Entry;
+use crate::kernels::cuda::entries::TableEntry;
 use crate::kernels::cuda::operands::Gradient;
-use crate::kernels::cuda::queue::{Address, Launcher, Queue};
+use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue};
 use crate::kernels::dtype::DType;
 use crate::kernels::float::{gradient_element, real};
 
-impl<Q: Queue> Launcher<Q> {
+impl<Q: KernelQueue> KernelLauncher<Q> {
     /// Queues that gradients are written to the addresses beside them, as the variables' type.
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.
     ///
     /// # Safety
-    /// As for [`Launcher::update`].
+    /// As for [`KernelLauncher::update`].
     pub unsafe fn write_gradients(&mut self, all: &[(Gradient<'_>, Address)]) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.queue_gradients(["umbo_gradient_f32", "umbo_gradient_f64"], all) }
@@ -25,7 +25,7 @@ impl<Q: Queue> Launcher<Q> {
     /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.
     ///
     /// # Safety
-    /// As for [`Launcher::update`].
+    /// As for [`KernelLauncher::update`].
     pub unsafe fn accumulate(&mut self, all: &[(Gradient<'_>, Address)]) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.queue_gradients(["umbo_accumulate_f32", "umbo_accumulate_f64"], all) }
@@ -34,7 +34,7 @@ impl<Q: Queue> Launcher<Q> {
     /// Queues the first kernel for gradients of float32 variables, and the second for those of float64.
     ///
     /// # Safety
-    /// As for [`Launcher::update`].
+    /// As for [`KernelLauncher::update`].
     unsafe fn queue_gradients(
         &mut self,
         [of_float32, of_float64]: [&'static str; 2],
@@ -43,7 +43,7 @@ impl<Q: Queue> Launcher<Q> {
         all.iter().try_for_each(|(gradient, _)| check_gradient(gradient))?;
         let entries = |dtype| {
             let of_dtype = all.iter().filter(move |(gradient, _)| gradient.dtype == dtype);
-            of_dtype.map(|&(gradient, to)| Entry::new(gradient, to))
+            of_dtype.map(|&(gradient, to)| TableEntry::new(gradient, to))
         };
         // SAFETY: the caller's promise.
         unsafe {

@@ -1,16 +1,18 @@
 //! Norms of gradients, and whether these are finite.
 
 use crate::error::Result;
-use crate::kernels::cuda::entries::{Entry, TILE, Treatment};
+use crate::kernels::cuda::entries::{GpuTreatment, TILE, TableEntry};
 use crate::kernels::cuda::gradient::check_gradient;
 use crate::kernels::cuda::operands::Gradient;
-use crate::kernels::cuda::queue::{Address, Grid, Launcher, Plain, Queue, argument};
+use crate::kernels::cuda::queue::{
+    Address, KernelLauncher, KernelQueue, LaunchBlocks, Plain, argument,
+};
 use crate::kernels::dtype::DType;
 use crate::kernels::float::real::Real;
 
 /// A gradient that is measured.
 #[derive(Clone, Copy, Debug)]
-pub struct Measured<'a> {
+pub struct MeasuredEntry<'a> {
     /// The gradient.
     pub gradient: Gradient<'a>,
     /// Where it is written, as the variable's type, if it is to be kept.
@@ -20,7 +22,7 @@ pub struct Measured<'a> {
 /// Elements that a block measures: of 16 tiles.
 const MEASURED_BY_BLOCK: u64 = 16 * TILE;
 
-impl<Q: Queue> Launcher<Q> {
+impl<Q: KernelQueue> KernelLauncher<Q> {
     /// Queues the measuring of gradients. `results` gets, for each of them, two float64 numbers: the
     /// sum of the squares of all elements, which is infinite also where it is past float64, and one
     /// that is 0 if all elements are finite and else NaN. The bits are those of
@@ -29,14 +31,14 @@ impl<Q: Queue> Launcher<Q> {
     /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.
     ///
     /// # Safety
-    /// As for [`Launcher::update`]; `results` has room for two numbers for each gradient.
-    pub unsafe fn measure(&mut self, all: &[Measured<'_>], results: Address) -> Result<()> {
+    /// As for [`KernelLauncher::update`]; `results` has room for two numbers for each gradient.
+    pub unsafe fn measure(&mut self, all: &[MeasuredEntry<'_>], results: Address) -> Result<()> {
         all.iter().try_for_each(|measured| check_gradient(&measured.gradient))?;
         for dtype in [DType::Float32, DType::Float64] {
             let places = all.iter().zip((results..).step_by(2 * size_of::<f64>()));
             let of_dtype = places.filter(|(measured, _)| measured.gradient.dtype == dtype);
             let entries = of_dtype.map(|(measured, result)| {
-                let mut entry = Entry::new(measured.gradient, measured.kept.unwrap_or(0));
+                let mut entry = TableEntry::new(measured.gradient, measured.kept.unwrap_or(0));
                 entry.variable.result = result;
                 entry
             });
@@ -54,16 +56,16 @@ impl<Q: Queue> Launcher<Q> {
     }
 
     /// # Safety
-    /// As for [`Launcher::measure`]; the kernel makes two sums, of which quotients are written if it
+    /// As for [`KernelLauncher::measure`]; the kernel makes two sums, of which quotients are written if it
     /// is said.
     pub(super) unsafe fn queue_measure<'a, T: Real>(
         &mut self,
         kernel: &'static str,
-        entries: impl Iterator<Item = Entry<'a>> + Clone,
+        entries: impl Iterator<Item = TableEntry<'a>> + Clone,
         quotients: bool,
     ) -> Result<()>
     where
-        Treatment<T>: Plain,
+        GpuTreatment<T>: Plain,
     {
         let Some(arrays) = self.enter::<T>(entries, Some(MEASURED_BY_BLOCK))? else {
             return Ok(());
@@ -76,7 +78,7 @@ impl<Q: Queue> Launcher<Q> {
             self.over_variables(kernel, &arrays, &mut [argument(&mut sums)])?;
             self.queue.launch(
                 "umbo_totals",
-                Grid { blocks: arrays.count, rows: 1 },
+                LaunchBlocks { blocks: arrays.count, rows: 1 },
                 &mut [argument(&mut variables), argument(&mut sums), argument(&mut quotients)],
             )
         }

@@ -6,7 +6,7 @@
 //! bits are the same, but for those of a NaN.
 //!
 //! A launcher checks what it is given, puts tables together that say where everything lies, and
-//! queues kernels at a [`Queue`]. It knows nothing of the driver.
+//! queues kernels at a [`KernelQueue`]. It knows nothing of the driver.
 
 mod axes;
 mod copy;
@@ -24,12 +24,12 @@ mod treated;
 mod update;
 
 pub use entries::Extent;
-pub use measure::Measured;
-pub use on_gpu::{OnGpu, Reserved, on_gpu};
-pub use operands::{Contribution, Gradient, TableRows, Update};
-pub use place::Place;
+pub use measure::MeasuredEntry;
+pub use on_gpu::{OnGpu, ReservedLaunch, on_gpu};
+pub use operands::{GpuContribution, GpuUpdate, Gradient, TableRows};
+pub use place::GpuPlace;
 pub use ptx::PTX;
-pub use queue::{Address, Grid, Launcher, Queue, THREADS, Thresholds};
-pub use replicas::Reduction;
+pub use queue::{Address, KernelLauncher, KernelQueue, LaunchBlocks, THREADS, Thresholds};
+pub use replicas::GpuReduction;
 pub use row_copies::RowCopy;
 pub use treated::Treated;

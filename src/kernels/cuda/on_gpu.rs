@@ -5,13 +5,13 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::device::cuda::gpu::{Attachment, Gpu};
+use crate::device::cuda::gpu::{Gpu, GpuAttachment};
 use crate::device::cuda::kernels::{self as driver, Kernels};
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result, Status};
 use crate::kernels::cuda::entries::Extent;
 use crate::kernels::cuda::ptx::PTX;
-use crate::kernels::cuda::queue::{Address, Grid, Launcher, Queue, THREADS};
+use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue, LaunchBlocks, THREADS};
 use parking_lot::Mutex;
 
 /// The stream of a logical GPU, with memory for the tables of kernels, which is used again: what is
@@ -29,18 +29,18 @@ pub struct OnGpu {
 /// Keeps the memory that a later call of a launcher was promised, for as long as it lives.
 #[derive(Debug)]
 #[must_use = "what was reserved may be given back once this is dropped"]
-pub struct Reserved(Arc<AtomicUsize>);
+pub struct ReservedLaunch(Arc<AtomicUsize>);
 
-impl Reserved {
-    fn of(promised: &Arc<AtomicUsize>) -> Reserved {
+impl ReservedLaunch {
+    fn of(promised: &Arc<AtomicUsize>) -> ReservedLaunch {
         // Relaxed, as everywhere here: it is read and counted up under the launcher's lock, and who sees it
         // too large keeps memory for a little longer.
         promised.fetch_add(1, Ordering::Relaxed);
-        Reserved(Arc::clone(promised))
+        ReservedLaunch(Arc::clone(promised))
     }
 }
 
-impl Drop for Reserved {
+impl Drop for ReservedLaunch {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -108,7 +108,7 @@ impl Drop for LaunchesAgain {
     }
 }
 
-impl Attachment for Mutex<Launcher<OnGpu>> {
+impl GpuAttachment for Mutex<KernelLauncher<OnGpu>> {
     fn give_back(&self) -> bool {
         // The caller that launches knows what it does not use.
         if LAUNCHES.get() {
@@ -128,11 +128,11 @@ fn block_for(bytes: usize) -> Result<usize> {
     block.filter(|&block| block <= isize::MAX as usize).ok_or_else(problem)
 }
 
-impl Queue for OnGpu {
+impl KernelQueue for OnGpu {
     unsafe fn launch(
         &self,
         kernel: &'static str,
-        grid: Grid,
+        grid: LaunchBlocks,
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
         let kernels = self.kernels()?;
@@ -156,7 +156,7 @@ impl Queue for OnGpu {
 
 impl OnGpu {
     /// Has memory for tables of so many bytes in all.
-    fn reserve(&self, bytes: usize) -> Result<Reserved> {
+    fn reserve(&self, bytes: usize) -> Result<ReservedLaunch> {
         self.gpu.reserve_staging(bytes)?;
         self.kernels()?;
         let mut memory = self.memory.borrow_mut();
@@ -166,7 +166,7 @@ impl OnGpu {
             memory.clear();
             memory.push(fresh);
         }
-        Ok(Reserved::of(&self.promised))
+        Ok(ReservedLaunch::of(&self.promised))
     }
 
     fn kernels(&self) -> Result<&'static Kernels> {
@@ -179,11 +179,11 @@ impl OnGpu {
     }
 }
 
-impl Launcher<OnGpu> {
+impl KernelLauncher<OnGpu> {
     /// Has all that a later call of the launcher takes whose tables describe so much, so that it is
     /// refused nothing: memory of the GPU, what is copied there through, and the kernels. The memory is given
     /// back to nobody for as long as the result lives.
-    pub fn reserve(&mut self, extent: Extent) -> Result<Reserved> {
+    pub fn reserve(&mut self, extent: Extent) -> Result<ReservedLaunch> {
         let bytes = extent.bytes(ALIGNMENT);
         self.reserve_table(bytes)?;
         self.queue().reserve(bytes)
@@ -193,13 +193,13 @@ impl Launcher<OnGpu> {
 /// Has `queue` launch kernels on the stream of `gpu`. One thread at a time does.
 pub fn on_gpu<T>(
     gpu: &'static Gpu,
-    queue: impl FnOnce(&mut Launcher<OnGpu>) -> Result<T>,
+    queue: impl FnOnce(&mut KernelLauncher<OnGpu>) -> Result<T>,
 ) -> Result<T> {
     let _entered = gpu.card().enter()?;
-    let launcher: &Mutex<Launcher<OnGpu>> = gpu.attachment(|| {
+    let launcher: &Mutex<KernelLauncher<OnGpu>> = gpu.attachment(|| {
         let memory = RefCell::new(Vec::new());
         let (taken, promised) = (Cell::new((0, 0)), Arc::default());
-        Mutex::new(Launcher::new(OnGpu { gpu, memory, taken, promised }))
+        Mutex::new(KernelLauncher::new(OnGpu { gpu, memory, taken, promised }))
     })?;
     let mut launcher = launcher.lock();
     let _again = LaunchesAgain(LAUNCHES.replace(true));

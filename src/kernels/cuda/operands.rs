@@ -9,17 +9,17 @@ use crate::kernels::update::weighted_sum::Clipping;
 /// kernels read it as it is.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Contribution {
+pub struct GpuContribution {
     /// Contiguous elements, as many as the sum has.
     pub gradient: Address,
     /// What each is multiplied with.
     pub factor: f64,
 }
 
-const _: () = assert!(size_of::<Contribution>() == 16);
+const _: () = assert!(size_of::<GpuContribution>() == 16);
 
 // SAFETY: numbers whose sizes add up to that of the whole, as asserted.
-unsafe impl Plain for Contribution {}
+unsafe impl Plain for GpuContribution {}
 
 /// The gradient of one variable: the sum of factor × contribution, in float64, divided and rounded
 /// once to the variable's type.
@@ -32,7 +32,7 @@ pub struct Gradient<'a> {
     /// The type of the contributions: the variable's or a narrower one.
     pub gradient_dtype: DType,
     /// In replica order.
-    pub contributions: &'a [Contribution],
+    pub contributions: &'a [GpuContribution],
     /// As many float64 elements where the sum starts.
     pub accumulated: Option<Address>,
     /// What the sum is divided by.
@@ -52,7 +52,7 @@ pub struct TableRows<'a> {
 
 /// The update of one variable.
 #[derive(Clone, Copy, Debug)]
-pub struct Update<'a> {
+pub struct GpuUpdate<'a> {
     /// What it is updated by. If it has rows, the sum is about those, one after the other, and has
     /// no contributions.
     pub gradient: Gradient<'a>,

@@ -8,7 +8,7 @@ use crate::kernels::strided;
 /// Elements in the memory of a device. Unlike a view of the host's memory it is no promise: the
 /// functions that use it say what their callers promise.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct GpuPlace {
     /// Of the first element.
     pub address: Address,
     /// The element type.
@@ -17,7 +17,7 @@ pub struct Place {
     pub layout: Layout,
 }
 
-impl Place {
+impl GpuPlace {
     /// How many elements there are.
     pub fn elements(&self) -> u64 {
         self.layout.shape.elements() as u64
@@ -27,7 +27,7 @@ impl Place {
 /// A layout with as few axes as possible, as kernels read it. The innermost axis is the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
-pub(super) struct Runs {
+pub(super) struct GpuRuns {
     axes: u32,
     dense: u32,
     sizes: [u64; MAX_RANK],
@@ -36,16 +36,16 @@ pub(super) struct Runs {
     shifts: [u32; MAX_RANK],
 }
 
-const _: () = assert!(size_of::<Runs>() == 232 && MAX_RANK == 8);
+const _: () = assert!(size_of::<GpuRuns>() == 232 && MAX_RANK == 8);
 
 // SAFETY: numbers whose sizes add up to that of the whole, as asserted.
-unsafe impl Plain for Runs {}
+unsafe impl Plain for GpuRuns {}
 
-impl Runs {
+impl GpuRuns {
     /// Those of a layout.
-    pub(super) fn new(layout: &Layout) -> Runs {
+    pub(super) fn new(layout: &Layout) -> GpuRuns {
         let runs = strided::Runs::new(layout);
-        let mut all = Runs {
+        let mut all = GpuRuns {
             axes: 0,
             dense: u32::from(runs.is_dense()),
             sizes: [1; MAX_RANK],
@@ -82,7 +82,7 @@ impl Runs {
     }
 
     /// The same with such groups as elements.
-    pub(super) fn in_groups_of(mut self, count: u64) -> Runs {
+    pub(super) fn in_groups_of(mut self, count: u64) -> GpuRuns {
         let inner = MAX_RANK - 1;
         self.set_axis(inner, self.sizes[inner] / count, 1);
         let first = MAX_RANK - self.axes as usize;
@@ -146,11 +146,11 @@ mod tests {
     #[test]
     fn groups_are_elements() {
         let layout = Layout::strided(Shape::new(&[3, 2, 8]).unwrap(), &[64, 16, 1]).unwrap();
-        let runs = Runs::new(&layout);
+        let runs = GpuRuns::new(&layout);
         assert!(runs.is_in_groups_of(8) && !runs.is_in_groups_of(16) && !runs.is_dense());
         let grouped = Layout::strided(Shape::new(&[3, 2, 2]).unwrap(), &[16, 4, 1]).unwrap();
-        assert_eq!(runs.in_groups_of(4), Runs::new(&grouped));
+        assert_eq!(runs.in_groups_of(4), GpuRuns::new(&grouped));
         let single = Layout::strided(Shape::new(&[3, 2, 1]).unwrap(), &[8, 2, 1]).unwrap();
-        assert_eq!(runs.in_groups_of(8), Runs::new(&single));
+        assert_eq!(runs.in_groups_of(8), GpuRuns::new(&single));
     }
 }

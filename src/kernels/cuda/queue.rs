@@ -12,7 +12,7 @@ pub const THREADS: u32 = 256;
 
 /// How many blocks a launch has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grid {
+pub struct LaunchBlocks {
     /// Along x.
     pub blocks: u32,
     /// Along y.
@@ -20,7 +20,7 @@ pub struct Grid {
 }
 
 /// A stream of a device, as launchers see it. What is queued is carried out in order.
-pub trait Queue {
+pub trait KernelQueue {
     /// Queues a kernel of the library's module, with blocks of [`THREADS`] threads.
     ///
     /// # Safety
@@ -30,7 +30,7 @@ pub trait Queue {
     unsafe fn launch(
         &self,
         kernel: &'static str,
-        grid: Grid,
+        grid: LaunchBlocks,
         arguments: &mut [*mut c_void],
     ) -> Result<()>;
 
@@ -44,11 +44,11 @@ pub trait Queue {
     fn scratch(&self, bytes: usize) -> Result<Address>;
 }
 
-impl<Q: Queue + ?Sized> Queue for &Q {
+impl<Q: KernelQueue + ?Sized> KernelQueue for &Q {
     unsafe fn launch(
         &self,
         kernel: &'static str,
-        grid: Grid,
+        grid: LaunchBlocks,
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
         // SAFETY: the caller's promise is the same.
@@ -67,7 +67,7 @@ impl<Q: Queue + ?Sized> Queue for &Q {
 /// Queues kernels. It keeps the memory in which it puts their tables together, so that a step like
 /// the one before allocates nothing.
 #[derive(Debug)]
-pub struct Launcher<Q> {
+pub struct KernelLauncher<Q> {
     pub(super) queue: Q,
     pub(super) table: Table,
     pub(super) thresholds: Thresholds,
@@ -90,15 +90,15 @@ impl Default for Thresholds {
     }
 }
 
-impl<Q: Queue> Launcher<Q> {
+impl<Q: KernelQueue> KernelLauncher<Q> {
     /// Queues at `queue`.
-    pub fn new(queue: Q) -> Launcher<Q> {
+    pub fn new(queue: Q) -> KernelLauncher<Q> {
         let thresholds = Thresholds::default();
-        Launcher { queue, table: Table::default(), thresholds }
+        KernelLauncher { queue, table: Table::default(), thresholds }
     }
 
     /// The same, with other thresholds.
-    pub fn with_thresholds(mut self, thresholds: Thresholds) -> Launcher<Q> {
+    pub fn with_thresholds(mut self, thresholds: Thresholds) -> KernelLauncher<Q> {
         self.thresholds = thresholds;
         self
     }
@@ -118,11 +118,11 @@ impl<Q: Queue> Launcher<Q> {
     /// size, and `after` as its arguments.
     ///
     /// # Safety
-    /// As for [`Queue::launch`]; `table` is where the table was uploaded.
+    /// As for [`KernelQueue::launch`]; `table` is where the table was uploaded.
     pub(super) unsafe fn over(
         &self,
         kernel: &'static str,
-        work: &Work,
+        work: &LaunchWork,
         table: Address,
         before: &mut [*mut c_void],
         after: &mut [*mut c_void],
@@ -141,7 +141,7 @@ impl<Q: Queue> Launcher<Q> {
             count += 1;
         }
         assert_eq!(count, before.len() + own.len() + after.len());
-        let grid = Grid { blocks: work.blocks, rows: 1 };
+        let grid = LaunchBlocks { blocks: work.blocks, rows: 1 };
         // SAFETY: the caller's promise.
         unsafe { self.queue.launch(kernel, grid, &mut arguments[..count]) }
     }
@@ -194,7 +194,7 @@ struct Chunk {
 unsafe impl Plain for Chunk {}
 
 /// How a launch shares its work.
-pub(super) struct Work {
+pub(super) struct LaunchWork {
     blocks: u32,
     /// Where the chunks are in the table; none if there is one item.
     chunks: Option<u64>,
@@ -205,7 +205,7 @@ pub(super) struct Work {
 /// Elements of the smallest chunk: four for each thread.
 const SMALLEST_CHUNK: u64 = 4 * THREADS as u64;
 
-impl Work {
+impl LaunchWork {
     /// The bytes of a chunk in the table.
     pub(super) const CHUNK_BYTES: usize = size_of::<Chunk>();
 
@@ -254,7 +254,7 @@ impl Table {
         &mut self,
         thresholds: Thresholds,
         items: impl Iterator<Item = u64> + Clone,
-    ) -> Result<Work> {
+    ) -> Result<LaunchWork> {
         let total = items.clone().fold(0u64, u64::saturating_add);
         let mut size = SMALLEST_CHUNK;
         while total / size > thresholds.enough_chunks {
@@ -268,12 +268,12 @@ impl Table {
         &mut self,
         size: u64,
         items: impl Iterator<Item = u64> + Clone,
-    ) -> Result<Work> {
+    ) -> Result<LaunchWork> {
         let count: u64 = items.clone().map(|elements| elements.div_ceil(size)).sum();
         let blocks = blocks_of(count, 1)?;
         let mut left = items.clone();
         if left.next().is_none() || left.next().is_none() {
-            return Ok(Work { blocks, chunks: None, size });
+            return Ok(LaunchWork { blocks, chunks: None, size });
         }
         let chunks = self.begin::<Chunk>(blocks as usize)?;
         for (item, elements) in items.enumerate() {
@@ -281,6 +281,6 @@ impl Table {
                 self.push(Chunk { item: item as u32, number: number as u32 });
             }
         }
-        Ok(Work { blocks, chunks: Some(chunks), size })
+        Ok(LaunchWork { blocks, chunks: Some(chunks), size })
     }
 }

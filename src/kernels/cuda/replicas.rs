@@ -1,54 +1,54 @@
 //! Element-wise reduction over replicas.
 
 use crate::error::{Error, Result};
-use crate::kernels::cuda::place::{Place, Runs};
-use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue, argument};
+use crate::kernels::cuda::place::{GpuPlace, GpuRuns};
+use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue, Plain, argument};
 use crate::kernels::dtype::DType;
 use crate::kernels::reduce::over_replicas::{common, result_dtype};
 use crate::kernels::reduce::reduction::ReduceOp;
 
 /// The sum or the mean of some inputs, element by element.
 #[derive(Clone, Copy, Debug)]
-pub struct Reduction<'a> {
+pub struct GpuReduction<'a> {
     /// Which.
     pub op: ReduceOp,
     /// What is added, from the first to the last.
-    pub inputs: &'a [Place],
+    pub inputs: &'a [GpuPlace],
     /// Where the result is written.
-    pub output: Place,
+    pub output: GpuPlace,
 }
 
 /// As the kernels read it.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Item {
+struct ReductionEntry {
     output: Address,
     elements: u64,
     first_input: u64,
     inputs: u32,
     dense: u32,
-    output_runs: Runs,
+    output_runs: GpuRuns,
 }
 
-const _: () = assert!(size_of::<Item>() == 264);
+const _: () = assert!(size_of::<ReductionEntry>() == 264);
 
 // SAFETY: numbers and plain data whose sizes add up to that of the whole, as asserted.
-unsafe impl Plain for Item {}
+unsafe impl Plain for ReductionEntry {}
 
 /// As the kernels read it.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Input {
+struct ReductionInput {
     data: Address,
-    runs: Runs,
+    runs: GpuRuns,
 }
 
-const _: () = assert!(size_of::<Input>() == 240);
+const _: () = assert!(size_of::<ReductionInput>() == 240);
 
 // SAFETY: as above.
-unsafe impl Plain for Input {}
+unsafe impl Plain for ReductionInput {}
 
-impl<Q: Queue> Launcher<Q> {
+impl<Q: KernelQueue> KernelLauncher<Q> {
     /// Queues reductions: one kernel for each operation and dtype among them, however many there
     /// are. The bits are those of
     /// [`reduce_over_replicas`](crate::kernels::reduce::over_replicas::reduce_over_replicas).
@@ -60,14 +60,14 @@ impl<Q: Queue> Launcher<Q> {
     /// # Safety
     /// Inputs may be read and outputs written when the work that is queued here comes to it, by
     /// nobody else at the same time, and no element that is written is another's.
-    pub unsafe fn reduce_over_replicas(&mut self, all: &[Reduction<'_>]) -> Result<()> {
+    pub unsafe fn reduce_over_replicas(&mut self, all: &[GpuReduction<'_>]) -> Result<()> {
         for reduction in all {
             reduction.check()?;
         }
-        for (position, Reduction { op, output, inputs }) in all.iter().enumerate() {
+        for (position, GpuReduction { op, output, inputs }) in all.iter().enumerate() {
             let kernel = kernel(*op, inputs[0].dtype);
             let same =
-                |other: &&Reduction<'_>| kernel == self::kernel(other.op, other.inputs[0].dtype);
+                |other: &&GpuReduction<'_>| kernel == self::kernel(other.op, other.inputs[0].dtype);
             if output.elements() == 0 && all.len() == 1 || all[..position].iter().any(|r| same(&r))
             {
                 continue;
@@ -77,15 +77,18 @@ impl<Q: Queue> Launcher<Q> {
             let work = self
                 .table
                 .cut(self.thresholds, group().map(|reduction| reduction.output.elements()))?;
-            let items = self.table.begin::<Item>(group().count())?;
+            let items = self.table.begin::<ReductionEntry>(group().count())?;
             let mut first_input = 0;
             for reduction in group() {
                 self.table.push(reduction.item(first_input));
                 first_input += reduction.inputs.len() as u64;
             }
-            let inputs = self.table.begin::<Input>(first_input as usize)?;
+            let inputs = self.table.begin::<ReductionInput>(first_input as usize)?;
             for place in group().flat_map(|reduction| reduction.inputs) {
-                self.table.push(Input { data: place.address, runs: Runs::new(&place.layout) });
+                self.table.push(ReductionInput {
+                    data: place.address,
+                    runs: GpuRuns::new(&place.layout),
+                });
             }
             let table = self.queue.upload(self.table.bytes())?;
             let (mut items, mut inputs) = (table + items, table + inputs);
@@ -97,9 +100,9 @@ impl<Q: Queue> Launcher<Q> {
     }
 }
 
-impl Reduction<'_> {
+impl GpuReduction<'_> {
     fn check(&self) -> Result<()> {
-        let Reduction { op, inputs, output } = self;
+        let GpuReduction { op, inputs, output } = self;
         let (dtype, shape) = common(inputs.iter().map(|input| (input.dtype, input.layout.shape)))?;
         let expected = result_dtype(*op, dtype)?;
         if output.dtype != expected || output.layout.shape != shape {
@@ -116,10 +119,10 @@ impl Reduction<'_> {
         Ok(())
     }
 
-    fn item(&self, first_input: u64) -> Item {
-        let output_runs = Runs::new(&self.output.layout);
-        let is_dense = |input: &Place| Runs::new(&input.layout).is_dense();
-        Item {
+    fn item(&self, first_input: u64) -> ReductionEntry {
+        let output_runs = GpuRuns::new(&self.output.layout);
+        let is_dense = |input: &GpuPlace| GpuRuns::new(&input.layout).is_dense();
+        ReductionEntry {
             output: self.output.address,
             elements: self.output.elements(),
             first_input,

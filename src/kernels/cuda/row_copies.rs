@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::kernels::cuda::place::divisor;
-use crate::kernels::cuda::queue::{Address, Launcher, Queue, argument};
+use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue, argument};
 use crate::kernels::dtype::DType;
 
 /// Some rows of a table of 32-bit or 64-bit elements, and as many one after the other.
@@ -24,7 +24,7 @@ pub struct RowCopy {
     pub back: bool,
 }
 
-impl<Q: Queue> Launcher<Q> {
+impl<Q: KernelQueue> KernelLauncher<Q> {
     /// Queues that rows are copied. It needs no memory of the device.
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, for elements of another size.

@@ -1,10 +1,10 @@
 //! Gradients as an update rule gets them: clipped, and with the weight decay.
 
 use crate::error::Result;
-use crate::kernels::cuda::entries::Entry;
+use crate::kernels::cuda::entries::TableEntry;
 use crate::kernels::cuda::gradient::check_gradient;
 use crate::kernels::cuda::operands::Gradient;
-use crate::kernels::cuda::queue::{Address, Launcher, Queue};
+use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue};
 use crate::kernels::dtype::DType;
 use crate::kernels::update::weighted_sum::Clipping;
 
@@ -26,20 +26,20 @@ pub struct Treated<'a> {
     pub not_finite: Option<Address>,
 }
 
-impl<Q: Queue> Launcher<Q> {
+impl<Q: KernelQueue> KernelLauncher<Q> {
     /// Queues that gradients are written as rules get them. The bits are those of a
-    /// [`Pass`](crate::kernels::update::pass::Pass).
+    /// [`UpdatePass`](crate::kernels::update::pass::UpdatePass).
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.
     ///
     /// # Safety
-    /// As for [`Launcher::update`].
+    /// As for [`KernelLauncher::update`].
     pub unsafe fn treat_gradients(&mut self, all: &[Treated<'_>]) -> Result<()> {
         all.iter().try_for_each(|treated| check_gradient(&treated.gradient))?;
         for dtype in [DType::Float32, DType::Float64] {
             let of_dtype = all.iter().filter(|treated| treated.gradient.dtype == dtype);
             let entries = of_dtype.map(|treated| {
-                let mut entry = Entry::new(treated.gradient, treated.weights);
+                let mut entry = TableEntry::new(treated.gradient, treated.weights);
                 entry.variable.slots[0] = treated.to;
                 entry.variable.not_finite = treated.not_finite.unwrap_or(0);
                 (entry.clipping, entry.l2) = (treated.clipping, treated.l2);

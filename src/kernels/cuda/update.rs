@@ -1,18 +1,18 @@
 //! Updates of many variables by one kernel for each rule.
 
 use crate::error::{Error, Result};
-use crate::kernels::cuda::entries::{Entry, Treatment};
+use crate::kernels::cuda::entries::{GpuTreatment, TableEntry};
 use crate::kernels::cuda::gradient::check_gradient;
-use crate::kernels::cuda::operands::Update;
-use crate::kernels::cuda::queue::{Launcher, Plain, Queue};
+use crate::kernels::cuda::operands::GpuUpdate;
+use crate::kernels::cuda::queue::{KernelLauncher, KernelQueue, Plain};
 use crate::kernels::dtype::DType;
 use crate::kernels::float::real::Real;
 use crate::kernels::update::rules::RuleKind;
 
-impl<Q: Queue> Launcher<Q> {
+impl<Q: KernelQueue> KernelLauncher<Q> {
     /// Queues updates: one kernel for each rule and element type among them, however many there
     /// are; for LAMB two more, which measure. The bits are those of a
-    /// [`Pass`](crate::kernels::update::pass::Pass).
+    /// [`UpdatePass`](crate::kernels::update::pass::UpdatePass).
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, if a step's state, types, copies or rows do
     /// not fit.
@@ -22,14 +22,14 @@ impl<Q: Queue> Launcher<Q> {
     /// written, when the work that is queued here comes to it, by nobody else at the same time. Each
     /// has the elements that its description names. No element that is written is another's, but
     /// flags may be shared.
-    pub unsafe fn update(&mut self, updates: &[Update<'_>]) -> Result<()> {
+    pub unsafe fn update(&mut self, updates: &[GpuUpdate<'_>]) -> Result<()> {
         updates.iter().try_for_each(check)?;
         for dtype in [DType::Float32, DType::Float64] {
             for &kind in RuleKind::ALL {
-                let of_kind = |update: &&Update<'_>| {
+                let of_kind = |update: &&GpuUpdate<'_>| {
                     update.gradient.dtype == dtype && update.step.kind == kind
                 };
-                let entries = updates.iter().filter(of_kind).map(Entry::of_update);
+                let entries = updates.iter().filter(of_kind).map(TableEntry::of_update);
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (dtype, kind) {
@@ -47,13 +47,13 @@ impl<Q: Queue> Launcher<Q> {
     }
 
     /// # Safety
-    /// As for [`Launcher::update`].
+    /// As for [`KernelLauncher::update`].
     unsafe fn queue_lamb<'a, T: Real>(
         &mut self,
-        entries: impl Iterator<Item = Entry<'a>> + Clone,
+        entries: impl Iterator<Item = TableEntry<'a>> + Clone,
     ) -> Result<()>
     where
-        Treatment<T>: Plain,
+        GpuTreatment<T>: Plain,
     {
         let count = entries.clone().count();
         if count == 0 {
@@ -77,7 +77,7 @@ impl<Q: Queue> Launcher<Q> {
     }
 }
 
-fn check(update: &Update<'_>) -> Result<()> {
+fn check(update: &GpuUpdate<'_>) -> Result<()> {
     check_gradient(&update.gradient)?;
     let kind = update.step.kind;
     if update.slots.len() != kind.states() {

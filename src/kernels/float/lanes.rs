@@ -130,7 +130,7 @@ mod x86 {
             _mm256_mul_pd(d, scale),
         ];
         let halves = to.cast::<[T; BLOCK / 2]>();
-        // SAFETY: the two halves are the whole array, which the caller vouches for.
+        // SAFETY: the two halves are the whole array, which the caller guarantees.
         unsafe {
             T::round_four([a, b], halves);
             T::round_four([c, d], halves.add(1));

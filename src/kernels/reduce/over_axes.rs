@@ -14,7 +14,7 @@ use crate::kernels::dtype::{Element, for_numeric, for_wrapping};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
 use crate::kernels::layout::{Layout, MAX_RANK};
 use crate::kernels::reduce::over_replicas::{check_output, not_reducible};
-use crate::kernels::reduce::reduction::{MeanOverAxes, ReduceOp, Reduction, SumOverAxes};
+use crate::kernels::reduce::reduction::{MeanOverAxes, ReduceOp, ReductionLoop, SumOverAxes};
 use crate::kernels::strided::Runs;
 use crate::kernels::view::{View, ViewMut};
 
@@ -59,7 +59,7 @@ pub fn reduce_over_axes(
     check_output(op, first.dtype(), output)?;
     let mut parts = Vec::with_capacity(inputs.len());
     for input in inputs {
-        let part = Input::new(input, reduced)?;
+        let part = AxesInput::new(input, reduced)?;
         if input.dtype() != first.dtype() || part.kept() != &*output.layout().shape {
             return Err(Error::invalid(
                 "value",
@@ -90,7 +90,7 @@ pub fn reduce_over_axes(
 }
 
 /// One replica's input.
-struct Input<'a> {
+struct AxesInput<'a> {
     view: &'a View<'a>,
     /// The axes that stay, then those that are reduced.
     layout: Layout,
@@ -111,8 +111,8 @@ enum Walk {
     Across { results: usize },
 }
 
-impl<'a> Input<'a> {
-    fn new(view: &'a View, reduced: &AxisMask) -> Result<Input<'a>> {
+impl<'a> AxesInput<'a> {
+    fn new(view: &'a View, reduced: &AxisMask) -> Result<AxesInput<'a>> {
         let layout = view.layout();
         let rank = layout.shape.rank();
         let mut axes = [0; MAX_RANK];
@@ -136,7 +136,7 @@ impl<'a> Input<'a> {
         } else {
             (Runs::new(&by_result), Walk::Results)
         };
-        Ok(Input { view, layout: by_result, kept_axes, count, runs, walk })
+        Ok(AxesInput { view, layout: by_result, kept_axes, count, runs, walk })
     }
 
     /// The sizes of the axes that stay.
@@ -159,7 +159,7 @@ impl<'a> Input<'a> {
     }
 }
 
-fn reduce<K: Reduction>(instructions: Instructions, parts: &[Input<'_>], output: &ViewMut) {
+fn reduce<K: ReductionLoop>(instructions: Instructions, parts: &[AxesInput<'_>], output: &ViewMut) {
     let results = output.layout().shape.elements();
     // Empty parts may hide counts whose sum overflows; a float64 holds them well enough.
     let count: f64 = parts.iter().map(|part| part.count as f64).sum();
@@ -202,16 +202,16 @@ fn reduce<K: Reduction>(instructions: Instructions, parts: &[Input<'_>], output:
 }
 
 /// Few results of many elements each: the workers share the chunks.
-fn by_chunks<K: Reduction>(
+fn by_chunks<K: ReductionLoop>(
     instructions: Instructions,
-    parts: &[Input<'_>],
+    parts: &[AxesInput<'_>],
     columns: &Range<usize>,
 ) -> [K::Accumulator; COLUMNS] {
     /// The workers' results; each writes those of its own chunks.
-    struct Rows<A>(*mut [A; COLUMNS]);
+    struct ResultRows<A>(*mut [A; COLUMNS]);
     // SAFETY: the pointer is used for rows that no two threads have in common.
-    unsafe impl<A: Send> Sync for Rows<A> {}
-    impl<A> Rows<A> {
+    unsafe impl<A: Send> Sync for ResultRows<A> {}
+    impl<A> ResultRows<A> {
         fn row(&self, chunk: usize) -> *mut [A; COLUMNS] {
             self.0.wrapping_add(chunk)
         }
@@ -220,7 +220,7 @@ fn by_chunks<K: Reduction>(
     let mut sums = [K::ZERO; COLUMNS];
     for part in parts {
         let mut chunk_sums = [[K::ZERO; COLUMNS]; CHUNKS];
-        let rows = Rows(chunk_sums.as_mut_ptr());
+        let rows = ResultRows(chunk_sums.as_mut_ptr());
         let bytes = part.chunk_size().saturating_mul(columns.len() * size_of::<K::Input>());
         workers::for_each_task(part.chunks(), bytes, &|range| {
             for chunk in range {
@@ -245,16 +245,19 @@ fn blocks(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
 }
 
 #[inline(always)]
-fn add_to<K: Reduction>(sums: &mut [K::Accumulator; COLUMNS], more: &[K::Accumulator; COLUMNS]) {
+fn add_to<K: ReductionLoop>(
+    sums: &mut [K::Accumulator; COLUMNS],
+    more: &[K::Accumulator; COLUMNS],
+) {
     for (sum, &more) in sums.iter_mut().zip(more) {
         *sum = K::add(*sum, more);
     }
 }
 
 /// Adds up one chunk of each of the results `columns` into `sums`, which are zero.
-fn sum_chunk<K: Reduction>(
+fn sum_chunk<K: ReductionLoop>(
     instructions: Instructions,
-    part: &Input<'_>,
+    part: &AxesInput<'_>,
     columns: &Range<usize>,
     chunk: usize,
     sums: &mut [K::Accumulator; COLUMNS],
@@ -268,14 +271,14 @@ fn sum_chunk<K: Reduction>(
     }
 }
 
-struct ByResult<'a, K: Reduction> {
-    part: &'a Input<'a>,
+struct ByResult<'a, K: ReductionLoop> {
+    part: &'a AxesInput<'a>,
     columns: &'a Range<usize>,
     elements: Range<usize>,
     sums: &'a mut [K::Accumulator; COLUMNS],
 }
 
-impl<K: Reduction> Kernel for ByResult<'_, K> {
+impl<K: ReductionLoop> Kernel for ByResult<'_, K> {
     const IS_RARE: bool = !K::Input::DTYPE.is_float();
 
     #[inline(always)]
@@ -306,7 +309,7 @@ impl<K: Reduction> Kernel for ByResult<'_, K> {
 }
 
 #[inline(always)]
-fn sum_tile<K: Reduction>(tile: &[K::Input]) -> K::Accumulator {
+fn sum_tile<K: ReductionLoop>(tile: &[K::Input]) -> K::Accumulator {
     let mut lanes = [K::ZERO; LANES];
     let mut rows = tile.chunks_exact(LANES);
     for row in &mut rows {
@@ -327,15 +330,15 @@ fn sum_tile<K: Reduction>(tile: &[K::Input]) -> K::Accumulator {
     lanes[0]
 }
 
-struct Across<'a, K: Reduction> {
-    part: &'a Input<'a>,
+struct Across<'a, K: ReductionLoop> {
+    part: &'a AxesInput<'a>,
     results: usize,
     columns: &'a Range<usize>,
     elements: Range<usize>,
     sums: &'a mut [K::Accumulator; COLUMNS],
 }
 
-impl<K: Reduction> Kernel for Across<'_, K> {
+impl<K: ReductionLoop> Kernel for Across<'_, K> {
     const IS_RARE: bool = !K::Input::DTYPE.is_float();
 
     #[inline(always)]

@@ -9,7 +9,7 @@ use crate::kernels::copy::layouts::tiles;
 use crate::kernels::dtype::{DType, Element, for_numeric, for_wrapping};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
 use crate::kernels::layout::Shape;
-use crate::kernels::reduce::reduction::{MAX_ADDENDS, Mean, ReduceOp, Reduction, Sum};
+use crate::kernels::reduce::reduction::{MAX_ADDENDS, Mean, ReduceOp, ReductionLoop, Sum};
 use crate::kernels::streaming::{self, LINE};
 use crate::kernels::strided::{Runs, TILE};
 use crate::kernels::view::{View, ViewMut};
@@ -27,7 +27,7 @@ pub struct Planned<'a> {
 impl<'a> Planned<'a> {
     /// The sum or the mean of `inputs`, element by element, to be written to `output`. Inputs are
     /// added from the first to the last in a wide accumulator that is rounded once (see
-    /// [`Reduction`]), so the result depends on nothing but their values and their order.
+    /// [`ReductionLoop`]), so the result depends on nothing but their values and their order.
     ///
     /// Fails with INVALID_ARGUMENT if there is no input or more than 2^15, if shapes or dtypes
     /// differ, if the output's dtype is not that of the result, and for bool.
@@ -151,12 +151,12 @@ const fn in_lines<T>(lines: usize) -> usize {
 }
 
 /// Gradients are floats, and what is counted has 32 bits.
-const fn is_rare<K: Reduction>() -> bool {
+const fn is_rare<K: ReductionLoop>() -> bool {
     !K::Input::DTYPE.is_float() && size_of::<K::Input>() != size_of::<i32>()
 }
 
 /// `ONE` and `TWO` are how many elements of an input are one cache line, and two.
-fn reduce<K: Reduction, const ONE: usize, const TWO: usize>(
+fn reduce<K: ReductionLoop, const ONE: usize, const TWO: usize>(
     instructions: Instructions,
     inputs: &[View],
     output: &ViewMut,
@@ -178,14 +178,14 @@ fn reduce<K: Reduction, const ONE: usize, const TWO: usize>(
 }
 
 /// Reduces up to eight dense inputs with all of them in one loop. Returns whether it did.
-fn few<K: Reduction, const ONE: usize, const TWO: usize>(
+fn few<K: ReductionLoop, const ONE: usize, const TWO: usize>(
     instructions: Instructions,
     inputs: &[View],
     output: &ViewMut,
     range: &Range<usize>,
     streaming: bool,
 ) -> bool {
-    fn exactly<K: Reduction, const R: usize, const N: usize>(
+    fn exactly<K: ReductionLoop, const R: usize, const N: usize>(
         instructions: Instructions,
         inputs: &[View],
         output: &ViewMut,
@@ -229,13 +229,13 @@ unsafe fn dense_part<'a, T>(view: &'a View, range: &Range<usize>) -> &'a [T] {
 /// All inputs in one loop, `N` elements, one cache line or two, of each after the other: with eight
 /// inputs several lines of each are slower by a quarter, with two inputs one line is slower where
 /// the caches hold them. The slices are equally long.
-struct Few<'a, K: Reduction, const R: usize, const N: usize> {
+struct Few<'a, K: ReductionLoop, const R: usize, const N: usize> {
     inputs: [&'a [K::Input]; R],
     output: &'a mut [MaybeUninit<K::Output>],
     streaming: bool,
 }
 
-impl<K: Reduction, const R: usize, const N: usize> Kernel for Few<'_, K, R, N> {
+impl<K: ReductionLoop, const R: usize, const N: usize> Kernel for Few<'_, K, R, N> {
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         if !instructions.has_special_loops() {
@@ -299,7 +299,7 @@ fn stream_block<T, const N: usize>(
 
 /// A function of its own, for the compiler to know that `output` overlaps with nothing.
 #[inline(always)]
-fn few_slices<K: Reduction, const R: usize>(
+fn few_slices<K: ReductionLoop, const R: usize>(
     inputs: [&[K::Input]; R],
     output: &mut [MaybeUninit<K::Output>],
 ) {
@@ -310,7 +310,7 @@ fn few_slices<K: Reduction, const R: usize>(
 
 /// Any number of inputs with any strides: a tile of sums at a time, to which one input after the
 /// other is added. The order of additions is that of `Few`.
-struct Tiles<'a, K: Reduction> {
+struct Tiles<'a, K: ReductionLoop> {
     inputs: &'a [View<'a>],
     output: *mut K::Output,
     runs: &'a Runs,
@@ -318,7 +318,7 @@ struct Tiles<'a, K: Reduction> {
     range: Range<usize>,
 }
 
-impl<K: Reduction> Kernel for Tiles<'_, K> {
+impl<K: ReductionLoop> Kernel for Tiles<'_, K> {
     const IS_RARE: bool = is_rare::<K>();
 
     #[inline(always)]

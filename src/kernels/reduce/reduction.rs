@@ -37,7 +37,7 @@ impl ReduceOp {
 }
 
 /// How elements of one type become a result.
-pub trait Reduction: 'static {
+pub trait ReductionLoop: 'static {
     /// What is reduced.
     type Input: Element;
     /// What is added up.
@@ -63,7 +63,7 @@ pub trait Reduction: 'static {
         Self::finish(sum, R as f64)
     }
 
-    /// What [`Reduction::element`] gives, for a block of each input: `N` elements, a cache line or
+    /// What [`ReductionLoop::element`] gives, for a block of each input: `N` elements, a cache line or
     /// several. It may use `instructions`.
     #[inline(always)]
     fn block<const R: usize, const N: usize>(
@@ -94,7 +94,7 @@ macro_rules! reduction {
         |$sum:ident, $count:ident| $finish:expr
         $(, { $($more:item)* })?
     ) => {
-        impl Reduction for $name<$input> {
+        impl ReductionLoop for $name<$input> {
             type Input = $input;
             type Accumulator = $accumulator;
             type Output = $output;

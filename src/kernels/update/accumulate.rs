@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use crate::executor::pieces::Part;
+use crate::executor::pieces::PiecePart;
 use crate::kernels::dtype::DType;
 use crate::kernels::float::gradient_element::{GradientElement, for_gradient_dtype};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
@@ -27,7 +27,7 @@ pub unsafe fn accumulate(
     sum: &SpanMut,
     fresh: bool,
     contributions: &[Contribution],
-    part: Part,
+    part: PiecePart,
 ) {
     let (elements, range) = (sum.elements(), part.range());
     assert!(sum.dtype() == DType::Float64 && range.end <= elements);
@@ -37,13 +37,13 @@ pub unsafe fn accumulate(
     let sum = unsafe { std::slice::from_raw_parts_mut(sum, range.len()) };
     for_gradient_dtype!(dtype, G => {
         let element = std::marker::PhantomData::<G>;
-        dispatch(instructions, Stretch { sum, fresh, contributions, range, element });
+        dispatch(instructions, AccumulatedRange { sum, fresh, contributions, range, element });
     });
 }
 
 /// The elements of the sum in the range. The contributions have the range, too, and are of type
 /// `G`. A sum that is not fresh is initialised.
-struct Stretch<'a, G> {
+struct AccumulatedRange<'a, G> {
     sum: &'a mut [MaybeUninit<f64>],
     fresh: bool,
     contributions: &'a [Contribution<'a>],
@@ -51,7 +51,7 @@ struct Stretch<'a, G> {
     element: std::marker::PhantomData<G>,
 }
 
-impl<G: GradientElement> Kernel for Stretch<'_, G> {
+impl<G: GradientElement> Kernel for AccumulatedRange<'_, G> {
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         const TILE: usize = 512;

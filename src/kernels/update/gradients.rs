@@ -15,7 +15,7 @@ use crate::kernels::prefetch::{BYTES_AHEAD, prefetch};
 use crate::kernels::update::weighted_sum::{Contribution, Finish, Scale, WeightedSum};
 
 /// A way to make gradients of type `T`.
-pub(super) trait Gradients<T>: Copy {
+pub(super) trait MakeGradients<T>: Copy {
     /// Whether it is only used where nothing but the sum enters a gradient.
     const IS_USUAL: bool;
 
@@ -31,7 +31,7 @@ pub(super) trait Gradients<T>: Copy {
 /// addresses and factors in registers.
 pub(super) trait GradientLoop<T> {
     /// Runs the loop. Inlined.
-    fn run<W: Gradients<T>>(self, instructions: Instructions, gradients: W);
+    fn run<W: MakeGradients<T>>(self, instructions: Instructions, gradients: W);
 }
 
 impl<'a> WeightedSum<'a> {
@@ -108,7 +108,7 @@ struct Short<'s, 'a, G, T, const TERMS: usize> {
     fresh: Fresh<'s, 'a, G, T>,
 }
 
-impl<G: GradientElement, T: Real> Gradients<T> for Every<'_, '_, G, T> {
+impl<G: GradientElement, T: Real> MakeGradients<T> for Every<'_, '_, G, T> {
     const IS_USUAL: bool = false;
 
     #[inline(always)]
@@ -132,7 +132,7 @@ impl<G: GradientElement, T: Real> Gradients<T> for Every<'_, '_, G, T> {
     }
 }
 
-impl<G: GradientElement, T: Real> Gradients<T> for Fresh<'_, '_, G, T> {
+impl<G: GradientElement, T: Real> MakeGradients<T> for Fresh<'_, '_, G, T> {
     const IS_USUAL: bool = true;
 
     #[inline(always)]
@@ -168,7 +168,9 @@ impl<'s, 'a, G, T: Real, const TERMS: usize> Short<'s, 'a, G, T, TERMS> {
     }
 }
 
-impl<G: GradientElement, T: Real, const TERMS: usize> Gradients<T> for Short<'_, '_, G, T, TERMS> {
+impl<G: GradientElement, T: Real, const TERMS: usize> MakeGradients<T>
+    for Short<'_, '_, G, T, TERMS>
+{
     const IS_USUAL: bool = true;
 
     #[inline(always)]
@@ -209,7 +211,7 @@ impl<G: GradientElement, T: Real> Fresh<'_, '_, G, T> {
     /// The elements from `start` on, where that is seldom asked for.
     ///
     /// # Safety
-    /// As for [`Gradients::block`].
+    /// As for [`MakeGradients::block`].
     #[cold]
     #[inline(never)]
     unsafe fn exact<const N: usize>(self, start: usize, to: &mut [T; N]) {
@@ -220,7 +222,7 @@ impl<G: GradientElement, T: Real> Fresh<'_, '_, G, T> {
     /// The elements from `start` on, in a plain loop.
     ///
     /// # Safety
-    /// As for [`Gradients::block`].
+    /// As for [`MakeGradients::block`].
     #[inline(always)]
     unsafe fn added<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
         let Fresh { contributions, reciprocal, factor, .. } = self;
@@ -349,7 +351,7 @@ mod tests {
     struct Collect<'r, T>(&'r mut Vec<T>, usize);
 
     impl<T: Real> GradientLoop<T> for Collect<'_, T> {
-        fn run<W: Gradients<T>>(self, instructions: Instructions, gradients: W) {
+        fn run<W: MakeGradients<T>>(self, instructions: Instructions, gradients: W) {
             let Collect(to, elements) = self;
             let mut start = 0;
             while start + BLOCK <= elements {

@@ -11,15 +11,15 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::executor::pieces::Part;
+use crate::executor::pieces::PiecePart;
 use crate::executor::workers;
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::float::gradient_element::GradientElement;
 use crate::kernels::float::real::{Real, for_gradient, for_real};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
 use crate::kernels::streaming;
-use crate::kernels::update::gradients::{GradientLoop, Gradients};
-use crate::kernels::update::pass::Pass;
+use crate::kernels::update::gradients::{GradientLoop, MakeGradients};
+use crate::kernels::update::pass::UpdatePass;
 use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
 
@@ -162,7 +162,7 @@ impl WeightedSum<'_> {
     pub unsafe fn measure_squares(
         &self,
         instructions: Instructions,
-        (chunks, part): (Chunks, &Part),
+        (chunks, part): (Chunks, &PiecePart),
         sums: &[ChunkSums<2>],
         kept: Option<&SpanMut>,
         streaming: bool,
@@ -197,10 +197,10 @@ impl Squares {
     }
 }
 
-impl Pass<'_> {
+impl UpdatePass<'_> {
     /// The sums of `measure` over all elements, on the workers. The gradient that it sees is the
     /// one that an update would use, without the L2 term. Nothing is written or allocated.
-    /// Asserted: the pass is one over all of its elements. With [`Pass::telling_tiles`] the sums are those
+    /// Asserted: the pass is one over all of its elements. With [`UpdatePass::telling_tiles`] the sums are those
     /// of each tile, and what is returned are zeros.
     pub fn measure<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize>(
         &self,
@@ -410,7 +410,7 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop<T::Elem
     for SomeChunks<'_, G, T, SUMS>
 {
     #[inline(always)]
-    fn run<W: Gradients<T::Element>>(self, instructions: Instructions, gradients: W) {
+    fn run<W: MakeGradients<T::Element>>(self, instructions: Instructions, gradients: W) {
         let SomeChunks { terms, chunks, range, sums, .. } = self;
         let mut tile = [const { MaybeUninit::<T::Element>::uninit() }; TILE];
         for chunk in range {
@@ -508,7 +508,7 @@ mod tests {
         };
         let contributions = [Contribution { gradient, factor: 3.0 }];
         // SAFETY: the pass writes nothing.
-        let pass = unsafe { Pass::new(instructions, &weights, &[], &contributions, 2.0) };
+        let pass = unsafe { UpdatePass::new(instructions, &weights, &[], &contributions, 2.0) };
         let sums = pass.measure(Norms);
         let sum = WeightedSum::new(DType::Float32, elements, &contributions, 2.0);
         let alone = squares(instructions, &sum);

@@ -7,11 +7,11 @@
 //! once: for R buffers of g bytes an element, R·g + 8 bytes for SGD, R·g + 16 with momentum,
 //! R·g + 24 for Adam, all float32. Nothing is written in between.
 //!
-//! If the weights have low-precision copies ([`Pass::with_copies`]), the pass writes them, too: it
+//! If the weights have low-precision copies ([`UpdatePass::with_copies`]), the pass writes them, too: it
 //! works in tiles, and rounds the new weights of a tile while they are in the cache. That is 2
 //! bytes an element and copy more.
 //!
-//! The pass over a table ([`Pass::at_rows`]) updates some of its rows by sums that were added up
+//! The pass over a table ([`UpdatePass::at_rows`]) updates some of its rows by sums that were added up
 //! before, and touches no others.
 //!
 //! An element's result depends on that element alone: the sum runs over the buffers in their
@@ -23,7 +23,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use crate::executor::pieces::Part;
+use crate::executor::pieces::PiecePart;
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::float::gradient_element::GradientElement;
 use crate::kernels::float::narrow::{narrow, narrow_rows};
@@ -31,21 +31,21 @@ use crate::kernels::float::real::Real;
 use crate::kernels::instruction_set::{Instructions, dispatch};
 use crate::kernels::streaming;
 use crate::kernels::update::formula::Formula;
-use crate::kernels::update::pass_loop::{Update, UpdateRange, UpdateRows};
+use crate::kernels::update::pass_loop::{LoopUpdate, UpdateRange, UpdateRows};
 use crate::kernels::update::weighted_sum::{Clipping, Contribution, WeightedSum};
 use crate::kernels::view::{Span, SpanMut};
 
 /// The operands of one variable's update, all of one length and (but for the gradients and the
 /// accumulated sum) of one dtype, and the elements that it is about.
 #[derive(Debug)]
-pub struct Pass<'a> {
+pub struct UpdatePass<'a> {
     instructions: Instructions,
     weights: &'a SpanMut<'a>,
     pub(super) slots: &'a [SpanMut<'a>],
     sum: WeightedSum<'a>,
     pub(super) l2: f64,
     /// The rows that are updated; all if it is not said.
-    pub(super) rows: Option<Rows<'a>>,
+    pub(super) rows: Option<PassRows<'a>>,
     /// Of the elements, or of the rows, those that are updated.
     range: Range<usize>,
     /// The weights' low-precision copies.
@@ -62,7 +62,7 @@ pub struct Pass<'a> {
 
 /// Rows of a table.
 #[derive(Clone, Copy, Debug)]
-pub struct Rows<'a> {
+pub struct PassRows<'a> {
     /// Which.
     pub numbers: &'a [usize],
     /// The elements of one row.
@@ -74,7 +74,7 @@ pub struct Rows<'a> {
 /// elements it would run out of that.
 pub(super) const TILE: usize = 512;
 
-impl<'a> Pass<'a> {
+impl<'a> UpdatePass<'a> {
     /// The update of `weights` and `slots` by the sum of factor × gradient over `contributions`,
     /// divided by `divisor`, with `instructions`.
     ///
@@ -92,14 +92,14 @@ impl<'a> Pass<'a> {
         slots: &'a [SpanMut<'a>],
         contributions: &'a [Contribution<'a>],
         divisor: f64,
-    ) -> Pass<'a> {
+    ) -> UpdatePass<'a> {
         let (dtype, elements) = (weights.dtype(), weights.elements());
         for slot in slots {
             assert_eq!((slot.dtype(), slot.elements()), (dtype, elements));
         }
         let sum = WeightedSum::new(dtype, elements, contributions, divisor);
         let (l2, rows, range) = (0.0, None, 0..elements);
-        Pass {
+        UpdatePass {
             instructions,
             weights,
             slots,
@@ -118,21 +118,21 @@ impl<'a> Pass<'a> {
     /// The update of some rows of `weights` and `slots`: of the i-th of `rows` by row i of `sums`,
     /// divided by `divisor`. No other row is touched.
     ///
-    /// Asserted, beside what [`Pass::new`] asserts: `sums` is float64 and has as many rows. When
+    /// Asserted, beside what [`UpdatePass::new`] asserts: `sums` is float64 and has as many rows. When
     /// the pass is run: the rows ascend, none comes twice, and the weights have them.
     ///
     /// # Safety
-    /// As for [`Pass::new`].
+    /// As for [`UpdatePass::new`].
     pub unsafe fn at_rows(
         instructions: Instructions,
         weights: &'a SpanMut<'a>,
         slots: &'a [SpanMut<'a>],
-        rows: Rows<'a>,
+        rows: PassRows<'a>,
         sums: Span<'a>,
         divisor: f64,
-    ) -> Pass<'a> {
+    ) -> UpdatePass<'a> {
         // SAFETY: the caller's promise is the same.
-        let mut pass = unsafe { Pass::new(instructions, weights, slots, &[], divisor) };
+        let mut pass = unsafe { UpdatePass::new(instructions, weights, slots, &[], divisor) };
         let elements = rows.numbers.len() * rows.elements;
         let sum = WeightedSum::new(weights.dtype(), elements, &[], divisor);
         pass.sum = sum.starting_from(Some(sums));
@@ -143,14 +143,14 @@ impl<'a> Pass<'a> {
 
     /// The same, with a sum as [`WeightedSum::starting_from`] makes it.
     #[inline]
-    pub fn starting_from(mut self, accumulated: Option<Span<'a>>) -> Pass<'a> {
+    pub fn starting_from(mut self, accumulated: Option<Span<'a>>) -> UpdatePass<'a> {
         self.sum = self.sum.starting_from(accumulated);
         self
     }
 
     /// The same for one worker's part of the elements, or of the rows.
     #[inline]
-    pub fn over(mut self, part: &Part) -> Pass<'a> {
+    pub fn over(mut self, part: &PiecePart) -> UpdatePass<'a> {
         let whole = self.rows.map_or(self.weights.elements(), |rows| rows.numbers.len());
         self.range = part.range();
         assert!(self.range.end <= whole);
@@ -159,7 +159,7 @@ impl<'a> Pass<'a> {
 
     /// The same, with gradients that are clipped.
     #[inline]
-    pub fn clipped(mut self, clipping: Clipping) -> Pass<'a> {
+    pub fn clipped(mut self, clipping: Clipping) -> UpdatePass<'a> {
         self.sum.clipping = clipping;
         self
     }
@@ -167,7 +167,7 @@ impl<'a> Pass<'a> {
     /// The same, with `l2` × weight added to each gradient after clipping: the gradient of
     /// `l2`/2 · ‖w‖².
     #[inline]
-    pub fn with_l2(mut self, l2: f64) -> Pass<'a> {
+    pub fn with_l2(mut self, l2: f64) -> UpdatePass<'a> {
         self.l2 = l2;
         self
     }
@@ -180,21 +180,21 @@ impl<'a> Pass<'a> {
         mut self,
         copies: &'a [Option<&'a SpanMut<'a>>],
         streaming: bool,
-    ) -> Pass<'a> {
+    ) -> UpdatePass<'a> {
         (self.copies, self.streaming) = (copies, streaming && self.is_whole());
         self
     }
 
     /// The same, which sets `not_finite` when it is run if an element of the gradient is not finite.
     #[inline]
-    pub fn noting(mut self, not_finite: &'a AtomicBool) -> Pass<'a> {
+    pub fn noting(mut self, not_finite: &'a AtomicBool) -> UpdatePass<'a> {
         self.not_finite = Some(not_finite);
         self
     }
 
     /// The same, whose operands are a part of the variable's, from element `first` on.
     #[inline]
-    pub fn from_element(mut self, first: usize) -> Pass<'a> {
+    pub fn from_element(mut self, first: usize) -> UpdatePass<'a> {
         self.first = first;
         self
     }
@@ -202,7 +202,7 @@ impl<'a> Pass<'a> {
     /// The same, whose measurements are those of each tile, in `sums`: as many as are measured for each
     /// tile of [`TILE`](crate::kernels::update::measure::TILE) elements, as the bits of float64.
     #[inline]
-    pub fn telling_tiles(mut self, sums: &'a [AtomicU64]) -> Pass<'a> {
+    pub fn telling_tiles(mut self, sums: &'a [AtomicU64]) -> UpdatePass<'a> {
         self.tiles = Some(sums);
         self
     }
@@ -269,7 +269,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Asserts that the rows of the range, and the one before, ascend, and that the weights have them.
-    pub(super) fn check_rows(&self, Rows { numbers, elements }: Rows<'_>) {
+    pub(super) fn check_rows(&self, PassRows { numbers, elements }: PassRows<'_>) {
         // With the row before, which may be another worker's.
         let own = &numbers[self.range.start.saturating_sub(1)..self.range.end];
         let table = self.weights.elements();
@@ -277,9 +277,9 @@ impl<'a> Pass<'a> {
         assert!(own.last().is_none_or(|last| (last + 1) * elements <= table));
     }
 
-    fn run_at<F: Formula<SLOTS>, const SLOTS: usize>(&self, rows: Rows<'_>, formula: F) {
+    fn run_at<F: Formula<SLOTS>, const SLOTS: usize>(&self, rows: PassRows<'_>, formula: F) {
         self.check_rows(rows);
-        let Rows { numbers, elements } = rows;
+        let PassRows { numbers, elements } = rows;
         let update = &self.update::<F::Element, F, SLOTS>(formula);
         let rows = &numbers[..self.range.end];
         let tile = (TILE / elements.max(1)).max(1);
@@ -291,9 +291,9 @@ impl<'a> Pass<'a> {
     fn update<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(
         &self,
         formula: F,
-    ) -> Update<'_, G, F, SLOTS> {
+    ) -> LoopUpdate<'_, G, F, SLOTS> {
         assert_eq!((self.weights.dtype(), self.sum.gradient_dtype), (F::Element::DTYPE, G::DTYPE));
-        Update {
+        LoopUpdate {
             weights: self.weights,
             slots: self.slots(),
             sum: &self.sum,
@@ -401,7 +401,7 @@ mod tests {
         for start in (0..elements).step_by(part) {
             // SAFETY: nobody else has the operands.
             let mut pass =
-                unsafe { Pass::new(instructions, &weights, &slots, &contributions, divisor) };
+                unsafe { UpdatePass::new(instructions, &weights, &slots, &contributions, divisor) };
             pass.range = start..(start + part).min(elements);
             pass.run(Everything(T::from_f64(0.3)));
         }
@@ -454,7 +454,8 @@ mod tests {
             let weights = span_mut(&mut weight);
             let instructions = Instructions::chosen();
             // SAFETY: nobody else has the weight.
-            let pass = unsafe { Pass::new(instructions, &weights, &[], &contributions, divisor) };
+            let pass =
+                unsafe { UpdatePass::new(instructions, &weights, &[], &contributions, divisor) };
             pass.run(Take);
             assert_eq!(weight, [1.0], "{divisor}");
         }

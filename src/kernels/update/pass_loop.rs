@@ -10,13 +10,13 @@ use crate::kernels::float::real::Real;
 use crate::kernels::instruction_set::{Instructions, Kernel};
 use crate::kernels::prefetch::{BYTES_AHEAD, ROWS_AHEAD, prefetch};
 use crate::kernels::update::formula::Formula;
-use crate::kernels::update::gradients::{GradientLoop, Gradients};
+use crate::kernels::update::gradients::{GradientLoop, MakeGradients};
 use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
 
 /// An update with everything that it needs filled in. Its maker has checked that sum,
 /// weights and slots belong together, and that the contributions are of type `G`.
-pub(super) struct Update<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
+pub(super) struct LoopUpdate<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
     pub(super) weights: &'a SpanMut<'a>,
     pub(super) slots: &'a [SpanMut<'a>; SLOTS],
     pub(super) sum: &'a WeightedSum<'a>,
@@ -31,7 +31,7 @@ pub(super) struct Update<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
 /// One worker's part of an update. Its maker ensures that the range lies within the
 /// elements and that no other part that runs at the same time shares one of them.
 pub(super) struct UpdateRange<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
-    pub(super) update: &'a Update<'a, G, F, SLOTS>,
+    pub(super) update: &'a LoopUpdate<'a, G, F, SLOTS>,
     pub(super) range: Range<usize>,
 }
 
@@ -40,7 +40,7 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> Kernel
 {
     #[inline(always)]
     fn run(self, instructions: Instructions) {
-        let Update { sum, finish, l2, .. } = self.update;
+        let LoopUpdate { sum, finish, l2, .. } = self.update;
         sum.run::<G, _>(instructions, *finish, l2.is_none() && !F::IS_RARE, self);
     }
 }
@@ -49,7 +49,7 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop<F::
     for UpdateRange<'_, G, F, SLOTS>
 {
     #[inline(always)]
-    fn run<W: Gradients<F::Element>>(self, instructions: Instructions, gradients: W) {
+    fn run<W: MakeGradients<F::Element>>(self, instructions: Instructions, gradients: W) {
         let UpdateRange { update, range } = self;
         let l2 = if W::IS_USUAL { None } else { update.l2 };
         let mut pass = Operands::of(update, l2);
@@ -81,7 +81,7 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop<F::
 /// gradients are the same rows of the sum. Its maker ensures that no other part that runs
 /// at the same time has one of them. The rows behind the range are this worker's next ones.
 pub(super) struct UpdateRows<'a, F: Formula<SLOTS>, const SLOTS: usize> {
-    pub(super) update: &'a Update<'a, F::Element, F, SLOTS>,
+    pub(super) update: &'a LoopUpdate<'a, F::Element, F, SLOTS>,
     pub(super) rows: &'a [usize],
     pub(super) range: Range<usize>,
     /// Of one row.
@@ -105,7 +105,7 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> 
             let mut done = 0;
             while elements - done >= BLOCK {
                 // SAFETY: the sum and the weights have these elements of the row, which is this
-                // part's (`Pass::run_at` asserted that rows exist and differ).
+                // part's (`UpdatePass::run_at` asserted that rows exist and differ).
                 unsafe {
                     let gradient = gradients.block::<BLOCK>(instructions, start + done);
                     pass.traces.see_block(gradient);
@@ -138,7 +138,7 @@ struct Operands<F: Formula<SLOTS>, const SLOTS: usize> {
 
 impl<F: Formula<SLOTS>, const SLOTS: usize> Operands<F, SLOTS> {
     #[inline(always)]
-    fn of<G>(update: &Update<'_, G, F, SLOTS>, l2: Option<F::Element>) -> Operands<F, SLOTS> {
+    fn of<G>(update: &LoopUpdate<'_, G, F, SLOTS>, l2: Option<F::Element>) -> Operands<F, SLOTS> {
         Operands {
             weights: update.weights.data().cast(),
             slots: update.slots.each_ref().map(|slot| slot.data().cast()),

@@ -9,7 +9,7 @@ use crate::kernels::dtype::DType;
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
 use crate::kernels::update::measure::Measure;
-use crate::kernels::update::pass::Pass;
+use crate::kernels::update::pass::UpdatePass;
 
 /// The most scalars of a rule.
 pub const SCALARS: usize = 10;
@@ -86,7 +86,7 @@ macro_rules! rules {
 
         impl RuleStep {
             /// Updates the elements of the pass, on this thread. Nothing is allocated.
-            pub fn run(&self, pass: &Pass<'_>) {
+            pub fn run(&self, pass: &UpdatePass<'_>) {
                 for_real!(pass.dtype(), T => match self.kind {
                     $(RuleKind::$Kind => pass.run($Kind::<T>::new(&self.scalars)),)*
                 });
@@ -94,7 +94,7 @@ macro_rules! rules {
 
             /// The sums over all elements of the pass that the rule needs before it updates one of them; 0 if it
             /// needs none.
-            pub fn measure(&self, pass: &Pass<'_>) -> [f64; SUMS] {
+            pub fn measure(&self, pass: &UpdatePass<'_>) -> [f64; SUMS] {
                 for_real!(pass.dtype(), T => match self.kind {
                     $($(RuleKind::$Kind => {
                         let _ = stringify!($($measured)*);

@@ -1,5 +1,5 @@
-//! Gradients that are written to memory: tile by tile for an update that is no formula, and whole for
-//! whoever wants to see them.
+//! Gradients that are written to memory: tile by tile for an update that is no formula, and whole for a
+//! caller that reads them.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -9,8 +9,8 @@ use crate::kernels::dtype::DType;
 use crate::kernels::float::gradient_element::GradientElement;
 use crate::kernels::float::real::{Real, for_gradient, for_real};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
-use crate::kernels::update::gradients::{GradientLoop, Gradients};
-use crate::kernels::update::pass::{Pass, TILE};
+use crate::kernels::update::gradients::{GradientLoop, MakeGradients};
+use crate::kernels::update::pass::{TILE, UpdatePass};
 use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
 
@@ -43,7 +43,7 @@ struct TileBuffer([f64; TILE]);
 
 /// Writes elements `range` of the gradient to `to`. Its maker ensures that the gradient has
 /// these elements, that its contributions are of type `G`, and that there is room.
-struct Write<'a, G, T> {
+struct WriteGradient<'a, G, T> {
     sum: &'a WeightedSum<'a>,
     finish: Finish<T>,
     range: Range<usize>,
@@ -53,7 +53,7 @@ struct Write<'a, G, T> {
     gradient: PhantomData<G>,
 }
 
-impl<G: GradientElement, T: Real> Kernel for Write<'_, G, T> {
+impl<G: GradientElement, T: Real> Kernel for WriteGradient<'_, G, T> {
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         let (sum, finish) = (self.sum, self.finish);
@@ -61,10 +61,10 @@ impl<G: GradientElement, T: Real> Kernel for Write<'_, G, T> {
     }
 }
 
-impl<G: GradientElement, T: Real> GradientLoop<T> for Write<'_, G, T> {
+impl<G: GradientElement, T: Real> GradientLoop<T> for WriteGradient<'_, G, T> {
     #[inline(always)]
-    fn run<W: Gradients<T>>(self, instructions: Instructions, gradients: W) {
-        let Write { range, mut to, not_finite, .. } = self;
+    fn run<W: MakeGradients<T>>(self, instructions: Instructions, gradients: W) {
+        let WriteGradient { range, mut to, not_finite, .. } = self;
         let zero = T::from_f64(0.0);
         // 0 as long as all was finite, NaN from then on; see `Traces` of the other loops.
         let mut traces = [zero; BLOCK];
@@ -109,13 +109,13 @@ impl WeightedSum<'_> {
         for_real!(self.dtype, T => for_gradient!(T, self.gradient_dtype, G => {
             let (finish, range) = (self.finish::<T>(), 0..self.elements);
             let (to, gradient) = (to.data().cast::<T>(), PhantomData::<G>);
-            let write = Write { sum: self, finish, range, to, not_finite: None, gradient };
+            let write = WriteGradient { sum: self, finish, range, to, not_finite: None, gradient };
             dispatch(instructions, write);
         }));
     }
 }
 
-impl Pass<'_> {
+impl UpdatePass<'_> {
     /// Makes the gradient tile by tile, and hands each to `update`, which changes weights and slots, on
     /// this thread. Nothing is allocated. Asserted: there are at most [`MOST_SLOTS`] slots.
     pub fn run_tiles(&self, update: &mut dyn FnMut(&Tile<'_>)) {
@@ -162,7 +162,8 @@ impl Pass<'_> {
     ) {
         let (sum, finish) = (self.sum(), self.sum().finish::<T>());
         let (range, not_finite) = (start..start + elements, self.not_finite);
-        let write = Write { sum, finish, range, to, not_finite, gradient: PhantomData::<G> };
+        let write =
+            WriteGradient { sum, finish, range, to, not_finite, gradient: PhantomData::<G> };
         dispatch(self.instructions(), write);
         let at = |span: &SpanMut<'_>| span.data().cast::<T>().wrapping_add(place);
         let weights = at(self.weights());

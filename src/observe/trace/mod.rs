@@ -52,7 +52,7 @@ struct Session {
     number: u64,
     file: File,
     path: String,
-    buffers: Vec<Arc<Buffer>>,
+    buffers: Vec<Arc<ThreadEvents>>,
     most: u64,
     account: Account,
     /// Why nothing can be written any more.
@@ -68,7 +68,7 @@ struct Session {
 }
 
 /// The events of one thread.
-struct Buffer {
+struct ThreadEvents {
     thread: u32,
     name: String,
     events: Mutex<Vec<Event>>,
@@ -85,7 +85,7 @@ struct Introduced {
 /// A thread's way to its buffer.
 struct OwnBuffer {
     session: u64,
-    buffer: Arc<Buffer>,
+    buffer: Arc<ThreadEvents>,
     last_write: Arc<AtomicU64>,
 }
 
@@ -206,7 +206,7 @@ pub(super) fn record(event: Event) {
 fn register() -> Option<OwnBuffer> {
     let mut current = SESSION.lock();
     let session = current.as_mut()?;
-    let buffer = Arc::new(Buffer {
+    let buffer = Arc::new(ThreadEvents {
         thread: clock::thread_number(),
         name: clock::thread_name(),
         events: Mutex::new(Vec::with_capacity(KEPT)),
@@ -266,7 +266,7 @@ impl Session {
     }
 
     /// Puts what a thread has into the text.
-    fn write_buffer(&mut self, buffer: &Buffer) {
+    fn write_buffer(&mut self, buffer: &ThreadEvents) {
         let mut events = {
             let mut events = buffer.events.lock();
             if events.is_empty() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Buffer, Detail, Event, Introduced, KEPT, Name, SESSION};
+use super::{Detail, Event, Introduced, KEPT, Name, SESSION, ThreadEvents};
 
 /// Rows have numbers that no thread of the system has.
 const FIRST: u32 = 1 << 30;
@@ -39,7 +39,7 @@ pub fn record_row(row: &Row, spans: Vec<RowSpan>) {
     let thread = FIRST.saturating_add(row.number);
     let known = session.buffers.iter().find(|buffer| buffer.thread == thread).map(Arc::clone);
     let buffer = known.unwrap_or_else(|| {
-        let buffer = Arc::new(Buffer {
+        let buffer = Arc::new(ThreadEvents {
             thread,
             name: row.name.clone(),
             events: Mutex::new(Vec::with_capacity(KEPT)),

@@ -1,4 +1,4 @@
-//! Memory for what goes from rank to rank, as bytes and as elements.
+//! Memory for messages between ranks, as bytes and as elements.
 
 #![expect(unsafe_code, reason = "words are bytes, too")]
 
@@ -13,15 +13,15 @@ use crate::kernels::update::tiles::MOST_SLOTS;
 use crate::kernels::view::{Span, SpanMut, View, ViewMut};
 use parking_lot::Mutex;
 
-/// Where state is copied to, for each share of the work.
+/// Memory for copies of state, one for each share of the work.
 #[derive(Default)]
-pub(in crate::optimizer) struct Scratch(pub Vec<Mutex<AlignedBytes>>);
+pub(in crate::optimizer) struct TrialMemory(pub Vec<Mutex<AlignedBytes>>);
 
-/// Of so many elements the state is copied at a time.
+/// How many elements of state are copied at a time.
 pub(super) const TRIAL: usize = 1024;
 
-impl Scratch {
-    /// Has the memory that trials take.
+impl TrialMemory {
+    /// Reserves the memory for trials.
     pub fn reserve(&mut self) -> Result<()> {
         let shares = workers::count();
         self.0.resize_with(self.0.len().max(shares), Mutex::default);
@@ -29,10 +29,10 @@ impl Scratch {
     }
 }
 
-/// Elements of one contribution, or of the sum of several, at multiples of so many bytes.
+/// Alignment, in bytes, of each contribution or sum in a message.
 pub(super) const WORD: usize = size_of::<u64>();
 
-/// Bytes at a multiple of 8, which every element type lies well at.
+/// Bytes at a multiple of 8, which is enough for the alignment of every element type.
 #[derive(Default)]
 pub(in crate::optimizer) struct AlignedBytes {
     words: Vec<u64>,
@@ -40,7 +40,7 @@ pub(in crate::optimizer) struct AlignedBytes {
 }
 
 impl AlignedBytes {
-    /// Has `bytes` bytes from now on. What they hold does not count.
+    /// Sets the length to `bytes`. The contents are unspecified.
     pub fn resize(&mut self, bytes: usize) -> Result<()> {
         let words = bytes.div_ceil(size_of::<u64>());
         let missing = words.saturating_sub(self.words.len());
@@ -63,12 +63,12 @@ impl AlignedBytes {
     }
 }
 
-/// As many bytes as elements of `bytes` bytes take.
+/// `bytes`, rounded up to the alignment.
 pub(super) fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(WORD)
 }
 
-/// The next `bytes` bytes of `from`, which goes on behind them.
+/// Takes the next `bytes` bytes from the front of `from`.
 pub(super) fn take<'a>(from: &mut &'a mut [u8], bytes: usize) -> &'a mut [u8] {
     let (place, rest) = std::mem::take(from).split_at_mut(padded(bytes));
     *from = rest;
@@ -79,19 +79,19 @@ pub(super) fn take<'a>(from: &mut &'a mut [u8], bytes: usize) -> &'a mut [u8] {
 pub(super) fn bytes_of<'a>(span: Span<'a>, range: &Range<usize>) -> &'a [u8] {
     assert!(range.start <= range.end && range.end <= span.elements());
     let size = span.dtype().size();
-    // SAFETY: the span has the range, and its elements are initialised memory without padding that
-    // nobody writes as long as the span is used.
+    // SAFETY: the span contains the range, and its elements are initialised memory without padding that nobody
+    // writes while the span is used.
     unsafe { slice::from_raw_parts(span.data().add(range.start * size), range.len() * size) }
 }
 
 /// Copies all elements of a span to another one that is alike.
 ///
 /// # Safety
-/// Nobody else reads or writes `to` meanwhile, and the two have nothing in common.
+/// Nobody else reads or writes `to` during the call, and the two do not overlap.
 pub(in crate::optimizer) unsafe fn copy(from: Span<'_>, to: &SpanMut<'_>) {
     assert_eq!((from.dtype(), from.elements()), (to.dtype(), to.elements()));
     let from = bytes_of(from, &(0..from.elements()));
-    // SAFETY: as many bytes are there, and the caller vouches for the rest.
+    // SAFETY: both have this many bytes, and the caller guarantees the rest.
     unsafe { to.data().copy_from_nonoverlapping(from.as_ptr(), from.len()) };
 }
 
@@ -103,15 +103,15 @@ fn layout(bytes: &[u8], dtype: DType) -> Layout {
 
 /// Bytes as elements.
 pub(super) fn span(bytes: &[u8], dtype: DType) -> Span<'_> {
-    // SAFETY: the bytes are borrowed as long as the result is, lie well, which is asserted, and any
-    // bytes are numbers.
+    // SAFETY: the bytes are borrowed as long as the result is, their alignment is asserted, and every bit pattern
+    // is a number.
     let view = unsafe { View::new(bytes.as_ptr(), dtype, layout(bytes, dtype)) };
     view.span().expect("a row of elements is contiguous")
 }
 
 /// Bytes as elements that may be written.
 pub(super) fn span_mut(bytes: &mut [u8], dtype: DType) -> SpanMut<'_> {
-    // SAFETY: as in `span`, and nobody else has what is borrowed to be written.
+    // SAFETY: as in `span`, and the borrow is exclusive.
     let view = unsafe { ViewMut::new(bytes.as_mut_ptr(), dtype, layout(bytes, dtype)) };
     view.into_span().expect("a row of elements is contiguous")
 }

@@ -1,26 +1,26 @@
-//! Updates of several ranks: how each comes to the weights that the gradients of all replicas make.
+//! Updates over several ranks: how each rank gets the weights that result from the gradients of all replicas.
 //!
 //! Each rank updates its own part of every variable
-//! ([`Sharding`](crate::values::division::Division)), and keeps the state of that part alone. Every rank
-//! sends each other its contributions to the other's part, and adds up those to its own with the loop that
-//! one process uses, in the order of the replicas; then it updates its part, and all get the weights of all
-//! parts. So the bits are those of one process, and each rank sends and receives what a ring would. Where
-//! several replicas of a rank together are more than their sum in float64 is, or runs were accumulated, that
-//! sum is sent instead. All this goes in rounds, and what comes of it lies where gradients lay that have been
-//! sent, so that it takes little memory; an update that fails has used them up. Norms are put together of the sums of tiles, which the ranks tell each other. Of
-//! row-sparse gradients the rows that were touched go to all, and all update them.
+//! ([`VariableSharding`](crate::values::sharding::VariableSharding)), and keeps only the state of that part. Every rank sends to each other rank its contributions to that rank's part. It adds
+//! up the contributions to its own part with the loop that one process uses, in replica order, and updates its
+//! part. Then all ranks get the weights of all parts. So the bits are those of one process, and each rank sends
+//! and receives as much as in a ring. If the contributions of a rank's replicas take more bytes than their sum in
+//! float64, or if runs were accumulated, that sum is sent instead. The exchange runs in rounds, and its results
+//! overwrite gradients that have been sent, so that it takes little memory; an update that fails has overwritten
+//! them. Norms are computed from the sums of tiles, which the ranks exchange. The rows of row-sparse gradients go
+//! to all ranks, and all ranks update them.
 //!
-//! Where a rank has the variables on a GPU, all ranks get the gradients of all parts instead, and each
-//! updates everything. Gradients on a GPU go through the host's memory: down in one copy, and those of all
-//! ranks up again. Where all ranks have them on GPUs and the engine moves memory of those, they stay there.
+//! If a rank has the variables on a GPU, all ranks get the gradients of all parts instead, and each rank updates
+//! everything. Gradients on a GPU go through host memory: one copy down, and one copy of all ranks' gradients up
+//! again. If all ranks have them on GPUs and the engine moves GPU memory, they stay there.
 //!
-//! If the number of all replicas was chosen, the bits must not depend on how they are spread over ranks:
-//! contributions are always sent as they are, and ranks exchange them in each run that is accumulated.
+//! With a fixed global replica count, the bits must not depend on how replicas are distributed over ranks. So
+//! contributions are always sent unsummed, and ranks exchange them in each run that is accumulated.
 //!
-//! - `participation`: who has contributed to what. [`shardings`]: how dense gradients are divided. `sent`: what
-//!   is sent of them. [`shards`]: in which rounds. `sums`: how they are exchanged and added up; `on_gpu` and
-//!   `between_gpus`: the same of what GPUs hold. `new_weights`: the same of weights. `sparse_rows`: rows. [`slots`]:
-//!   state that is put together.
+//! - `participation`: the participation mask, which says which replica contributed to which variable.
+//!   [`shardings`]: how dense gradients are divided. `sent`: in which form they are sent. [`shards`]: in which
+//!   rounds. `sums`: how they are exchanged and added up; `on_gpu` and `between_gpus`: the same for gradients on
+//!   GPUs. `new_weights`: the same for weights. `sparse_rows`: rows. [`slots`]: gathering of sharded state.
 
 mod between_gpus;
 pub(super) mod buffers;
@@ -39,17 +39,18 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::launcher::{Keep, Launcher};
+use crate::optimizer::launcher::{ApplyLauncher, Keep};
 use crate::optimizer::launchers::launcher_of;
 use crate::optimizer::means::Means;
-use crate::optimizer::plan::Plan;
+use crate::optimizer::plan::TreatmentPlan;
 use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::rule::UpdateRule;
-use crate::optimizer::sources::Sources;
-use crate::optimizer::state::State;
-use crate::optimizer::workspace::{Memory, Work};
+use crate::optimizer::sources::GradientSources;
+use crate::optimizer::state::OptimizerMemory;
+use crate::optimizer::workspace::{ApplyWork, ExchangeMemory};
 use crate::strategy::ranks::{
-    AddQuantity, Call, Collective, Gathered, Kind, Quantities, Ranks, agreement, agreement_of,
+    AddQuantity, Call, Collective, CollectiveKind, Gathered, Quantities, Ranks, agreement,
+    agreement_of,
 };
 use crate::tensor::Tensor;
 use crate::values::variable::Variable;
@@ -59,27 +60,27 @@ use sent::sums_are_sent;
 use shards::{ROUND, Shards};
 use sparse_rows::SparseRows;
 
-/// What all ranks do with their gradients, and what each has announced for it.
+/// An exchange of gradients, with the participation of all ranks.
 pub(super) struct Exchange<'a> {
     ranks: &'a Ranks,
     participation: Arc<Participation>,
-    /// All ranks have their variables on GPUs, and the engine moves memory of those.
+    /// All ranks have their variables on GPUs, and the engine moves GPU memory.
     between_gpus: bool,
-    /// Each rank updates its part; else each updates everything.
+    /// Each rank updates its part. If false, each rank updates everything.
     pub divides: bool,
 }
 
 impl<'a> Exchange<'a> {
-    /// Meets the other ranks to do `what` with `gradients`, of which `sources` are this rank's part, if they are
-    /// alike in `further` quantities, too.
+    /// Starts the collective `what` on `gradients`; `sources` are this rank's contributions. The `further`
+    /// quantities must be equal on all ranks, too.
     pub fn begin(
         ranks: &'a Ranks,
         gradients: &Gradients,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         what: &dyn fmt::Display,
         further: &Quantities<'_>,
     ) -> Result<Exchange<'a>> {
-        let gpu = launcher_of(gradients.variables()).map(Launcher::gpu);
+        let gpu = launcher_of(gradients.variables()).map(ApplyLauncher::gpu);
         let on_gpu = ranks.moves_memory_of_gpus() && matches!(gpu, Ok(Some(_)));
         let own = Participation::write(sources);
         let runs = sources.accumulation.runs;
@@ -95,10 +96,10 @@ impl<'a> Exchange<'a> {
             quantities: &quantities,
             numbers: [u64::from(on_gpu), 0],
             length: own.as_ref().map_or(0, Vec::len),
-            ..Call::to(Kind::Gradients, what)
+            ..Call::to(CollectiveKind::Gradients, what)
         };
         let (mut collective, own) = ranks.start_collective(call, own)?;
-        // What chosen replicas have accumulated is in host memory.
+        // With a fixed global replica count, accumulated gradients are in host memory.
         let between_gpus =
             !ranks.has_fixed_replicas() && collective.numbers().all(|[on_gpu, _]| on_gpu == 1);
         let participation = Arc::new(Participation::read(ranks, &collective.all_gather(&own)?)?);
@@ -111,20 +112,20 @@ impl<'a> Exchange<'a> {
         self.participation.total_weight()
     }
 
-    /// The weight of what all replicas have contributed to the last run.
+    /// The weight of all replicas' contributions to the last run.
     pub fn weight_of_run(&self) -> f64 {
         self.participation.weight_of_run()
     }
 
-    /// Whether anybody has contributed to variable `index`.
+    /// Whether any replica has contributed to variable `index`.
     pub fn has_variable(&self, index: usize) -> bool {
         self.participation.has_variable(index)
     }
 
-    /// What this rank sends of the rows of those variables that are `chosen`.
+    /// The rows that this rank sends, of the variables for which `chosen` returns true.
     fn pack_rows(
         &self,
-        sources: &mut Sources<'_>,
+        sources: &mut GradientSources<'_>,
         chosen: &dyn Fn(usize) -> bool,
     ) -> Result<Vec<u8>> {
         if sums_are_sent(self.ranks, sources) {
@@ -133,10 +134,10 @@ impl<'a> Exchange<'a> {
         sparse_rows::pack(self.ranks, sources, chosen)
     }
 
-    /// Makes the gradients of row-sparse variables of the rows that all ranks have sent.
+    /// Computes the gradients of row-sparse variables from the rows of all ranks.
     fn take_rows(
         &self,
-        sources: &mut Sources<'_>,
+        sources: &mut GradientSources<'_>,
         chosen: &dyn Fn(usize) -> bool,
         received: &Gathered,
     ) -> Result<()> {
@@ -145,13 +146,13 @@ impl<'a> Exchange<'a> {
         sources.merge_rows(ranks.has_fixed_replicas(), |index| rows.of_variable(index))
     }
 
-    /// Which of the variables `selected` are divided how, and what is sent of them in which round.
-    fn shards(&self, sources: &Sources<'_>, selected: &[usize]) -> Shards {
+    /// How the variables in `selected` are sharded, and in which round each range is sent.
+    fn shards(&self, sources: &GradientSources<'_>, selected: &[usize]) -> Shards {
         let round = if self.between_gpus { usize::MAX } else { ROUND };
         Shards::new(self.ranks, &self.participation, sources, selected, round)
     }
 
-    /// Meets the others with what was `prepared`: the rows that are sent, and more.
+    /// Starts a collective with what was `prepared`: the rows that are sent, and more.
     fn start_collective<T>(
         &self,
         what: &'static str,
@@ -160,20 +161,21 @@ impl<'a> Exchange<'a> {
         prepared: Result<(Vec<u8>, T)>,
     ) -> Result<(Collective<'_>, (Vec<u8>, T))> {
         let length = prepared.as_ref().map_or(0, |(rows, _)| rows.len());
-        let call = Call::to(Kind::Gradients, &what).agreeing(quantities);
+        let call = Call::to(CollectiveKind::Gradients, &what).agreeing(quantities);
         self.ranks.start_collective(Call { numbers, length, ..call }, prepared)
     }
 
-    /// Adds up the gradients of all ranks, each rank those of its part: `work` has that, and [`Sources`] all
-    /// rows, from then on; all parts where they are not divided. Selects the variables that are to be updated,
-    /// and has room for their state. The squares of the gradients are found out if a rank `measures`.
+    /// Adds up the gradients of all ranks, each rank those of its part. Afterwards `work` has the gradients of
+    /// this rank's part, or of all parts if they are not sharded, and the sources have all rows. Selects the
+    /// variables to update, and reserves memory for their state. The squares of the gradients are computed if a
+    /// rank `measures`.
     pub fn exchange(
         &self,
-        sources: &mut Sources<'_>,
-        work: &mut Work,
-        (state, plan): (&mut State, &mut Plan),
+        sources: &mut GradientSources<'_>,
+        work: &mut ApplyWork,
+        (state, plan): (&mut OptimizerMemory, &mut TreatmentPlan),
         rule: &dyn UpdateRule,
-        launcher: &'static dyn Launcher,
+        launcher: &'static dyn ApplyLauncher,
         measures: bool,
     ) -> Result<()> {
         let mut lacks = false;
@@ -191,7 +193,7 @@ impl<'a> Exchange<'a> {
                 let buffers = shards.make_ready_on(gpu, sources)?;
                 return Ok((rows, (shards, Some(buffers))));
             }
-            let Memory { send, receive, scratch, .. } = &mut work.exchange;
+            let ExchangeMemory { send, receive, scratch, .. } = &mut work.exchange;
             shards.reserve(send, receive)?;
             scratch.reserve()?;
             Ok((rows, (shards, None)))
@@ -205,7 +207,7 @@ impl<'a> Exchange<'a> {
             .numbers()
             .fold((false, false), |any, [one, other]| (any.0 || one != 0, any.1 || other != 0));
         if any_lacks || sources.accumulation.has_row_sparse() {
-            // A rank that fails here says so before anything is used up.
+            // A rank that fails here reports it before any gradient is overwritten.
             let rows = collective.all_gather(&rows)?;
             drop(collective);
             let mut take = || {
@@ -216,11 +218,11 @@ impl<'a> Exchange<'a> {
                     Ok(())
                 }
             };
-            let call = Call::to(Kind::Gradients, &"the exchange of dense gradients");
+            let call = Call::to(CollectiveKind::Gradients, &"the exchange of dense gradients");
             (collective, ()) = self.ranks.start_collective(call, take())?;
         }
         sources.consume();
-        let Memory { send, receive, .. } = &mut work.exchange;
+        let ExchangeMemory { send, receive, .. } = &mut work.exchange;
         match on_gpu {
             Some(buffers) => shards.exchange_between_gpus(&mut collective, sources, buffers)?,
             None => {
@@ -237,20 +239,23 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    /// Has this rank compute the weights of its part, and all ranks know those of all parts. `prepared` is
-    /// whether this rank can, and `options` gives what the update is made with, which is the same on all.
+    /// Computes the weights of this rank's part, and exchanges those of all parts. `prepared` is an error if this
+    /// rank cannot; `options` adds the update's settings, which must be equal on all ranks.
     pub fn exchange_weights(
         &self,
         prepared: Result<()>,
-        work: &mut Work,
+        work: &mut ApplyWork,
         means: Means<'_>,
-        launcher: &'static dyn Launcher,
-        options: &dyn Fn(&Work, &mut AddQuantity<'_>),
+        launcher: &'static dyn ApplyLauncher,
+        options: &dyn Fn(&ApplyWork, &mut AddQuantity<'_>),
     ) -> Result<()> {
         let quantities = |add: &mut AddQuantity<'_>| options(work, add);
-        let call = Call::to(Kind::Gradients, &"the exchange of new weights").agreeing(&quantities);
+        let call = Call::to(CollectiveKind::Gradients, &"the exchange of new weights")
+            .agreeing(&quantities);
         let (mut collective, ()) = self.ranks.start_collective(call, prepared)?;
-        let Work { items, exchange: Memory { send, receive, scratch, shards }, .. } = work;
+        let ApplyWork {
+            items, exchange: ExchangeMemory { send, receive, scratch, shards }, ..
+        } = work;
         let none = || Error::Internal("no gradients were exchanged".into());
         let shards = shards.as_ref().ok_or_else(none)?;
         if means.rule.measures() {
@@ -264,16 +269,16 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    /// Prepares to accumulate what all replicas of all ranks have contributed to the last run, which is
-    /// done when they are claimed. Selects the variables that it is about. With `find_not_finite`, the
-    /// first variable whose gradient would not be finite.
+    /// Prepares to accumulate the contributions of all replicas of all ranks to the last run; claiming completes
+    /// it. Selects the variables. With `find_not_finite`, returns the first variable whose gradient would not be
+    /// finite.
     pub fn accumulate(
         &self,
-        sources: &mut Sources<'_>,
-        work: &mut Work,
-        plan: &Plan,
+        sources: &mut GradientSources<'_>,
+        work: &mut ApplyWork,
+        plan: &TreatmentPlan,
         rule: &dyn UpdateRule,
-        launcher: &'static dyn Launcher,
+        launcher: &'static dyn ApplyLauncher,
         find_not_finite: bool,
     ) -> Result<Option<usize>> {
         let has = |index| self.participation.has_variable_of_run(index);
@@ -281,7 +286,7 @@ impl<'a> Exchange<'a> {
             let rows = self.pack_rows(sources, &|index| plan.updates(index))?;
             work.select(sources, plan, rule, None, has)?;
             let mut shards = self.shards(sources, &work.indices());
-            let Memory { send, receive, .. } = &mut work.exchange;
+            let ExchangeMemory { send, receive, .. } = &mut work.exchange;
             shards.reserve_next(sources, send, receive)?;
             Ok((rows, shards))
         };
@@ -290,7 +295,7 @@ impl<'a> Exchange<'a> {
         let (mut collective, (rows, shards)) =
             self.start_collective("the accumulation of gradients", [0; 2], &quantities, prepared)?;
         let rows = collective.all_gather(&rows)?;
-        let Memory { send, receive, .. } = &mut work.exchange;
+        let ExchangeMemory { send, receive, .. } = &mut work.exchange;
         shards.accumulate(&mut collective, sources, launcher, (send, receive))?;
         drop(collective);
         self.take_rows(sources, &|index| plan.updates(index), &rows)?;
@@ -298,7 +303,7 @@ impl<'a> Exchange<'a> {
             return Ok(None);
         }
         let dense = shards.not_finite(sources);
-        // Rows are those of all ranks already, and are measured as one process measures them.
+        // The rows are those of all ranks already, and are measured as in one process.
         let is_row_sparse = |index| has(index) && sources.is_row_sparse(index);
         work.select(sources, plan, rule, None, is_row_sparse)?;
         let mut rows = None;
@@ -311,12 +316,16 @@ impl<'a> Exchange<'a> {
         Ok(dense.into_iter().chain(rows).min())
     }
 
-    /// The gradient of variable `index`, if it is not row-sparse; else [`Sources`] have its rows from then on.
-    /// Nothing is used up.
-    pub fn inspect(&self, sources: &mut Sources<'_>, index: usize) -> Result<Option<Tensor>> {
+    /// The gradient of variable `index`, if it is not row-sparse. If it is, the sources have its rows afterwards.
+    /// No contribution is overwritten.
+    pub fn inspect(
+        &self,
+        sources: &mut GradientSources<'_>,
+        index: usize,
+    ) -> Result<Option<Tensor>> {
         let chosen = |other: usize| other == index;
         let variable = &sources.variables()[index];
-        let Memory { mut send, mut receive, .. } = Memory::default();
+        let ExchangeMemory { mut send, mut receive, .. } = ExchangeMemory::default();
         let mut prepare = || {
             let rows = self.pack_rows(sources, &chosen)?;
             let (ranks, participation) = (self.ranks, &self.participation);
@@ -339,9 +348,9 @@ impl<'a> Exchange<'a> {
         Ok(landing.map(ReservedTensor::tensor).cloned())
     }
 
-    /// Refuses variables whose weights will change before this update is carried out: the ranks would
-    /// exchange what is made of the weights before that.
-    fn check_updating(&self, work: &Work, sources: &Sources<'_>) -> Result<()> {
+    /// Refuses variables whose weights will change before this update is carried out: the ranks would exchange
+    /// weights that are computed from the old ones.
+    fn check_updating(&self, work: &ApplyWork, sources: &GradientSources<'_>) -> Result<()> {
         let updating = self.ranks.updating();
         let variables = work.items.iter().map(|item| &sources.variables()[item.index]);
         match variables.clone().find(|variable| updating.contains(&variable.key())) {
@@ -354,8 +363,8 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// Lets the variables of an update, which was carried out or dropped, be updated by others.
-pub(super) fn forget_updating(ranks: &Ranks, work: &Work, variables: &[Variable]) {
+/// Lets other updates use the variables of an update that was carried out or dropped.
+pub(super) fn forget_updating(ranks: &Ranks, work: &ApplyWork, variables: &[Variable]) {
     let mut updating = ranks.updating();
     for item in &work.items {
         let key = variables[item.index].key();
@@ -365,8 +374,14 @@ pub(super) fn forget_updating(ranks: &Ranks, work: &Work, variables: &[Variable]
     }
 }
 
-/// Which variables are frozen and which are selected: a rank that has frozen others would send other bytes.
-fn add_selected(work: &Work, plan: &Plan, sources: &Sources<'_>, add: &mut AddQuantity<'_>) {
+/// Adds which variables are frozen and which are selected: a rank that froze other variables would send other
+/// bytes.
+fn add_selected(
+    work: &ApplyWork,
+    plan: &TreatmentPlan,
+    sources: &GradientSources<'_>,
+    add: &mut AddQuantity<'_>,
+) {
     for (index, variable) in sources.variables().iter().enumerate() {
         let frozen = !plan.updates(index);
         add(&format_args!("whether '{}' is frozen", variable.name()), frozen.into());
@@ -377,7 +392,7 @@ fn add_selected(work: &Work, plan: &Plan, sources: &Sources<'_>, add: &mut AddQu
     }
 }
 
-/// What must be the same on all ranks of their gradients.
+/// Adds the quantities of gradients that must be equal on all ranks.
 fn add_quantities(gradients: &Gradients, add: &mut AddQuantity<'_>) {
     add(&"the number of variables", gradients.variables().len().into());
     for (index, variable) in gradients.variables().iter().enumerate() {

@@ -1,18 +1,18 @@
-//! New weights: each rank computes those of its part, and all get those of all parts.
+//! New weights: each rank computes the weights of its part, and all ranks get the weights of all parts.
 //!
-//! What a rank computes before the ranks have agreed may not be kept, so it computes weights alone: the
-//! state is copied tile by tile, and what becomes of the copy is forgotten. Once the ranks have agreed, the
-//! same update is done once more, with the state. So no second state is ever held, and what all ranks got
-//! are the bits of that update. What comes of the other ranks' parts lands where gradients were that have been
-//! sent, and becomes weights once the ranks have agreed.
+//! A result that a rank computes before the ranks have agreed may have to be dropped. So it computes only weights:
+//! it copies the state tile by tile, updates the copy and drops it. Once the ranks have agreed, the same update
+//! runs again, with the state. So no second state is ever held, and all ranks got the bits of that update. The
+//! weights of the other ranks' parts overwrite gradients that have been sent, and are copied to the variables once
+//! the ranks have agreed.
 
 #![expect(unsafe_code, reason = "weights are read from and written to memory that ranks exchange")]
 
 use std::array;
 use std::sync::atomic::Ordering;
 
-use super::buffers::{AlignedBytes, Scratch, TRIAL, WORD, copy, span_mut, take};
-use super::shards::{Shards, Stretch};
+use super::buffers::{AlignedBytes, TRIAL, TrialMemory, WORD, copy, span_mut, take};
+use super::shards::{ShardRange, Shards};
 use crate::error::Result;
 use crate::executor::pieces::Pieces;
 use crate::executor::workers;
@@ -22,9 +22,9 @@ use crate::kernels::update::measure::Chunks;
 use crate::kernels::update::tiles::MOST_SLOTS;
 use crate::kernels::update::weighted_sum::Contribution;
 use crate::kernels::view::{Span, SpanMut};
-use crate::optimizer::launcher::Launcher;
+use crate::optimizer::launcher::ApplyLauncher;
 use crate::optimizer::means::Means;
-use crate::optimizer::sources::Sources;
+use crate::optimizer::sources::GradientSources;
 use crate::optimizer::variable_states::Variables;
 use crate::optimizer::workspace;
 use crate::strategy::ranks::Collective;
@@ -32,18 +32,18 @@ use crate::strategy::ranks::Collective;
 /// Workers share updates at multiples of so many elements.
 const BLOCK: usize = 64;
 
-/// A gradient that was added up as the only contribution.
+/// A gradient that is already summed, as the only contribution.
 fn alone(gradient: Span<'_>) -> [Contribution<'_>; 1] {
     [Contribution { gradient, factor: 1.0 }]
 }
 
 impl Shards {
-    /// Completes the scalars of the updates of `items`, which are those of the parts, by what the rule
-    /// must know about whole variables.
+    /// Completes the scalars of the updates of `items`, which are of this rank's parts, with what the rule must
+    /// know about whole variables.
     pub(super) fn measure(
         &self,
         collective: &mut Collective<'_>,
-        items: &mut [workspace::Item],
+        items: &mut [workspace::ApplyItem],
         means: Means<'_>,
         (send, receive): (&mut AlignedBytes, &mut AlignedBytes),
     ) -> Result<()> {
@@ -56,7 +56,7 @@ impl Shards {
                 continue;
             };
             let (weights, slots) = means.operands(update);
-            // SAFETY: nothing is written, and the apply, which has claimed the variable, is alone with it.
+            // SAFETY: nothing is written, and the apply has claimed the variable.
             unsafe {
                 let weights = weights.part(&range);
                 let gradient = alone(gradient);
@@ -73,15 +73,15 @@ impl Shards {
         Ok(())
     }
 
-    /// Has this rank compute the weights of its part, as they will be, and all ranks know those of all parts,
-    /// and of gradients that are not finite.
+    /// Computes the future weights of this rank's part, and exchanges those of all parts, and which gradients are
+    /// not finite.
     pub(super) fn exchange_weights(
         &self,
         collective: &mut Collective<'_>,
-        items: &[workspace::Item],
+        items: &[workspace::ApplyItem],
         means: Means<'_>,
-        launcher: &'static dyn Launcher,
-        (send, receive, scratch): (&mut AlignedBytes, &mut AlignedBytes, &Scratch),
+        launcher: &'static dyn ApplyLauncher,
+        (send, receive, scratch): (&mut AlignedBytes, &mut AlignedBytes, &TrialMemory),
     ) -> Result<()> {
         let mut landed = Ok(());
         for round in 0..self.rounds {
@@ -101,22 +101,22 @@ impl Shards {
         landed
     }
 
-    /// Writes what is of this rank's part in a round, as it will be, to `send`, and behind it which variable
-    /// is the first whose gradient is not finite.
+    /// Writes the future weights of this rank's part in a round to `send`, followed by the first variable whose
+    /// gradient is not finite.
     fn try_update(
         &self,
         round: usize,
-        items: &[workspace::Item],
+        items: &[workspace::ApplyItem],
         means: Means<'_>,
         send: &mut AlignedBytes,
-        scratch: &Scratch,
+        scratch: &TrialMemory,
     ) {
         let mut pieces = Pieces::default();
         let (own, slots) = (self.of(self.rank, round), means.rule.slots().len());
-        let items: Vec<&workspace::Item> = divided(items).collect();
+        let items: Vec<&workspace::ApplyItem> = divided(items).collect();
         let mut to = send.bytes_mut();
         let mut places = Vec::with_capacity(own.len());
-        for Stretch { item, range, .. } in own {
+        for ShardRange { item, range, .. } in own {
             let dtype = self.items[*item].dtype;
             places.push(span_mut(take(&mut to, range.len() * dtype.size()), dtype));
             pieces.push(range.len(), BLOCK, (3 + slots) * dtype.size());
@@ -130,7 +130,7 @@ impl Shards {
                 let of_share = of_share.range();
                 for start in of_share.clone().step_by(TRIAL) {
                     let range = start..of_share.end.min(start + TRIAL);
-                    // Of the variable, and of what this rank keeps of its state.
+                    // Positions in the variable, and in this rank's part of its state.
                     let first = stretch.range.start + start;
                     let of_variable = first..first + range.len();
                     let first_slot = first - part.sharding.own().start;
@@ -138,8 +138,8 @@ impl Shards {
                     let Some(gradient) = part.landing(&of_variable) else { continue };
                     let (whole, kept) = means.operands(update);
                     let mut rooms = copies.bytes_mut().chunks_exact_mut(TRIAL * WORD);
-                    // SAFETY: the shares have different parts of what is sent, and rooms of their own;
-                    // weights and slots are read, by the apply that has claimed the variable alone.
+                    // SAFETY: the shares write different parts of the send memory, and have their own trial
+                    // memory; weights and slots are only read, and the apply has claimed the variable.
                     unsafe {
                         let weights = place.part(&range);
                         copy(whole.reading().part(&of_variable), &weights);
@@ -165,12 +165,12 @@ impl Shards {
         take(&mut to, WORD).copy_from_slice(&found.to_ne_bytes());
     }
 
-    /// Puts the weights of the other ranks' parts, which have landed, in their place.
+    /// Copies the weights of the other ranks' parts, which have been received, to the variables.
     pub fn put_weights(
         &self,
-        items: &[workspace::Item],
+        items: &[workspace::ApplyItem],
         variables: &Variables,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
     ) {
         let (mut others, mut pieces) =
             (Vec::with_capacity(2 * self.items.len()), Pieces::default());
@@ -203,7 +203,7 @@ impl Shards {
     }
 }
 
-/// The variables of an apply that are divided among the ranks.
-fn divided(items: &[workspace::Item]) -> impl Iterator<Item = &workspace::Item> {
+/// The variables of an apply that are sharded over the ranks.
+fn divided(items: &[workspace::ApplyItem]) -> impl Iterator<Item = &workspace::ApplyItem> {
     items.iter().filter(|item| item.divided)
 }

@@ -1,42 +1,42 @@
-//! Shards of gradients that a GPU holds: what a rank sends of them is put together by kernels, as
-//! [`Shards::pack`] does in host memory, and comes down in one copy.
+//! Shards of gradients on a GPU: kernels pack what a rank sends, as [`Shards::pack`] does in host memory, and one
+//! copy brings it to the host.
 
-#![expect(unsafe_code, reason = "kernels are told of memory")]
+#![expect(unsafe_code, reason = "kernels get addresses")]
 
 use super::buffers::{AlignedBytes, padded};
 use super::sent::Sent;
-use super::shards::{Shards, Stretch};
+use super::shards::{ShardRange, Shards};
 use crate::device::cuda::gpu::Gpu;
 use crate::error::Result;
-use crate::kernels::cuda::{Address, Contribution, Gradient, Place, on_gpu};
+use crate::kernels::cuda::{Address, GpuContribution, GpuPlace, Gradient, on_gpu};
 use crate::kernels::dtype::DType;
 use crate::kernels::layout::{Layout, Shape};
 use crate::optimizer::reserved_tensor::ReservedTensor;
-use crate::optimizer::sources::Sources;
+use crate::optimizer::sources::GradientSources;
 use crate::tensor::Tensor;
 
-/// What kernels do to put together what a rank sends.
+/// What kernels do to pack what a rank sends.
 #[derive(Default)]
 struct Packing {
-    copies: Vec<(Place, Place)>,
-    sums: Vec<Sum>,
+    copies: Vec<(GpuPlace, GpuPlace)>,
+    sums: Vec<RangeSum>,
 }
 
-/// The sum of what some replicas have contributed to a range of a variable. The contributions stand beside the
-/// gradient that is made of them.
-struct Sum {
+/// The sum of some replicas' contributions to a range of a variable. The contributions are listed beside the
+/// gradient that they make.
+struct RangeSum {
     gradient: Gradient<'static>,
-    contributions: Vec<Contribution>,
+    contributions: Vec<GpuContribution>,
     to: Address,
 }
 
 impl Shards {
-    /// As [`Shards::pack`], of what lies on `gpu`.
+    /// As [`Shards::pack`], for gradients on `gpu`.
     pub(in crate::optimizer) fn pack_on_gpu(
         &self,
         gpu: &'static Gpu,
         round: usize,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         send: &mut AlignedBytes,
     ) -> Result<()> {
         let bytes: usize = self.counts(round).0.iter().sum();
@@ -48,46 +48,50 @@ impl Shards {
         packed.copy_to_host(&mut send.bytes_mut()[..bytes])
     }
 
-    /// Has kernels put together what this rank sends in a round, from `start` on, where there is fresh memory
-    /// of the GPU for it.
+    /// Packs with kernels what this rank sends in a round, into fresh memory of the GPU from `start` on.
     pub(super) fn pack_with_kernels(
         &self,
         gpu: &'static Gpu,
         round: usize,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         start: Address,
     ) -> Result<()> {
         let packing = self.plan_on_gpu(round, sources, start)?;
         let mut sums: Vec<(Gradient<'_>, Address)> = Vec::with_capacity(packing.sums.len());
-        for Sum { gradient, contributions, to } in &packing.sums {
+        for RangeSum { gradient, contributions, to } in &packing.sums {
             sums.push((Gradient { contributions, ..*gradient }, *to));
         }
-        // SAFETY: what replicas have contributed and what was accumulated lies on the GPU until the
-        // apply, which has claimed it, is over; the fresh tensor is this call's, and each range that is
-        // written lies in it beside the others.
+        // SAFETY: contributions and accumulated sums stay on the GPU until the apply, which has claimed them, is
+        // over; the fresh tensor belongs to this call, and the ranges that are written do not overlap.
         on_gpu(gpu, |launcher| unsafe {
             launcher.copy(&packing.copies)?;
             launcher.accumulate(&sums)
         })
     }
 
-    /// What is copied and what is summed, so that from `start` on there is what this rank sends in a round.
-    fn plan_on_gpu(&self, round: usize, sources: &Sources<'_>, start: Address) -> Result<Packing> {
+    /// The copies and sums that write what this rank sends in a round, from `start` on.
+    fn plan_on_gpu(
+        &self,
+        round: usize,
+        sources: &GradientSources<'_>,
+        start: Address,
+    ) -> Result<Packing> {
         let Packing { mut copies, mut sums } = Packing::default();
-        let of_items: Vec<Vec<Contribution>> =
+        let of_items: Vec<Vec<GpuContribution>> =
             self.items.iter().map(|item| sources.contributions_on_gpu(item.index)).collect();
         let mut to = start;
         for rank in 0..self.stretches.len() {
-            for Stretch { item, range, .. } in self.of(rank, round) {
+            for ShardRange { item, range, .. } in self.of(rank, round) {
                 let (item, contributions) = (&self.items[*item], &of_items[*item]);
                 let elements = range.len();
                 let room = padded(elements * item.wire_size()) as Address;
                 let wire = sources.gradient_dtype(item.dtype);
                 // The contributions to the range, which begin in the middle of those to the variable.
                 let offset = (range.start * wire.size()) as Address;
-                let mut within = contributions.iter().map(|&Contribution { gradient, factor }| {
-                    Contribution { gradient: gradient + offset, factor }
-                });
+                let mut within =
+                    contributions.iter().map(|&GpuContribution { gradient, factor }| {
+                        GpuContribution { gradient: gradient + offset, factor }
+                    });
                 if item.sent == Sent::Sum {
                     let accumulated = sources.accumulation.of_variable(item.index);
                     let offset = (range.start * size_of::<f64>()) as Address;
@@ -102,13 +106,13 @@ impl Shards {
                             accumulated,
                             divisor: 1.0,
                         };
-                        sums.push(Sum { gradient, contributions: within.collect(), to });
+                        sums.push(RangeSum { gradient, contributions: within.collect(), to });
                         to += room;
                     }
                     continue;
                 }
                 let layout = Layout::row_major(Shape::new(&[elements])?);
-                let place = |address| Place { address, dtype: wire, layout };
+                let place = |address| GpuPlace { address, dtype: wire, layout };
                 within.by_ref().for_each(|contribution| {
                     copies.push((place(contribution.gradient), place(to)));
                     to += room;

@@ -1,30 +1,30 @@
-//! What ranks tell each other before they exchange gradients: who has contributed to what, and with
-//! which weight.
+//! The participation mask, which ranks exchange before gradients: which replica contributed to which variable, and
+//! with which weight.
 
 use crate::error::Result;
-use crate::optimizer::sources::Sources;
+use crate::optimizer::sources::GradientSources;
 use crate::strategy::ranks::wire::{Reader, Writer};
 use crate::strategy::ranks::{Gathered, Ranks};
 
-/// Who has contributed to what, of all ranks.
+/// Which replicas of all ranks contributed to which variables.
 pub(in crate::optimizer) struct Participation {
-    ranks: Vec<OfRank>,
-    /// Whether what a rank says of runs before is what all ranks have accumulated together.
+    ranks: Vec<RankParticipation>,
+    /// Whether the earlier runs of each rank are those that all ranks have accumulated together.
     before_is_of_all: bool,
 }
 
-/// What one rank has contributed.
-pub(in crate::optimizer) struct OfRank {
+/// The participation of one rank.
+pub(in crate::optimizer) struct RankParticipation {
     /// The weight of the runs that it has accumulated.
     weight_before: f64,
     /// Which variables these wrote.
     before: Bits,
     /// In the last run.
-    pub replicas: Vec<OfReplica>,
+    pub replicas: Vec<ReplicaParticipation>,
 }
 
-/// What one replica has contributed in the last run.
-pub(in crate::optimizer) struct OfReplica {
+/// The participation of one replica in the last run.
+pub(in crate::optimizer) struct ReplicaParticipation {
     pub weight: f64,
     wrote: Bits,
 }
@@ -51,16 +51,16 @@ impl Bits {
     }
 }
 
-impl OfReplica {
+impl ReplicaParticipation {
     /// Whether it counts for variable `index`.
     pub fn wrote(&self, index: usize) -> bool {
         self.weight != 0.0 && self.wrote.has(index)
     }
 }
 
-impl OfRank {
+impl RankParticipation {
     /// The replicas that count for variable `index`.
-    pub fn writers(&self, index: usize) -> impl Iterator<Item = &OfReplica> {
+    pub fn writers(&self, index: usize) -> impl Iterator<Item = &ReplicaParticipation> {
         self.replicas.iter().filter(move |replica| replica.wrote(index))
     }
 
@@ -71,8 +71,8 @@ impl OfRank {
 }
 
 impl Participation {
-    /// What this rank has to announce.
-    pub fn write(sources: &Sources<'_>) -> Result<Vec<u8>> {
+    /// Encodes this rank's participation.
+    pub fn write(sources: &GradientSources<'_>) -> Result<Vec<u8>> {
         let mut to = Writer::default();
         let variables = sources.variables().len();
         to.float(sources.accumulation.weight)?;
@@ -86,23 +86,28 @@ impl Participation {
         Ok(to.done())
     }
 
-    /// What all ranks have announced.
+    /// Decodes the participation of all ranks.
     pub fn read(ranks: &Ranks, participation: &Gathered) -> Result<Participation> {
         let read = |(rank, bytes): (usize, &[u8])| {
             let mut from = Reader::new(rank, bytes);
             let (weight_before, before) = (from.float()?, Bits::read(&mut from)?);
             let replicas = (0..from.count()?)
-                .map(|_| Ok(OfReplica { weight: from.float()?, wrote: Bits::read(&mut from)? }))
+                .map(|_| {
+                    Ok(ReplicaParticipation {
+                        weight: from.float()?,
+                        wrote: Bits::read(&mut from)?,
+                    })
+                })
                 .collect::<Result<_>>()?;
-            Ok(OfRank { weight_before, before, replicas })
+            Ok(RankParticipation { weight_before, before, replicas })
         };
         let before_is_of_all = ranks.has_fixed_replicas();
         let ranks = participation.iter().enumerate().map(read).collect::<Result<_>>()?;
         Ok(Participation { ranks, before_is_of_all })
     }
 
-    /// What each rank has announced.
-    pub fn ranks(&self) -> &[OfRank] {
+    /// The participation of each rank.
+    pub fn ranks(&self) -> &[RankParticipation] {
         &self.ranks
     }
 
@@ -119,12 +124,12 @@ impl Participation {
         replicas.map(|replica| replica.weight).sum()
     }
 
-    /// Whether anybody has contributed to variable `index` in the last run.
+    /// Whether any replica has contributed to variable `index` in the last run.
     pub fn has_variable_of_run(&self, index: usize) -> bool {
         self.ranks.iter().any(|rank| rank.writers(index).next().is_some())
     }
 
-    /// Whether anybody has contributed to variable `index`.
+    /// Whether any replica has contributed to variable `index`.
     pub fn has_variable(&self, index: usize) -> bool {
         self.ranks.iter().any(|rank| rank.wrote(index))
     }

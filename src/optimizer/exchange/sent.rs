@@ -1,28 +1,28 @@
-//! What ranks send each other of what their replicas have contributed.
+//! In which form ranks send their replicas' contributions.
 
 use crate::kernels::dtype::DType;
-use crate::optimizer::sources::Sources;
+use crate::optimizer::sources::GradientSources;
 use crate::strategy::ranks::Ranks;
 
 /// Whether a rank adds up what its replicas contribute to several runs before it sends that.
-pub(in crate::optimizer) fn sums_are_sent(ranks: &Ranks, sources: &Sources<'_>) -> bool {
+pub(in crate::optimizer) fn sums_are_sent(ranks: &Ranks, sources: &GradientSources<'_>) -> bool {
     sources.accumulation.runs > 0 && !ranks.has_fixed_replicas()
 }
 
-/// What a rank sends of its replicas' contributions to a variable.
+/// The form in which a rank sends its replicas' contributions to a variable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::optimizer) enum Sent {
-    /// Each of them as it is, of this type.
+    /// Each contribution unsummed, of this type.
     Contributions(DType),
-    /// The sum of them and of the runs before, in float64.
+    /// The sum of them and of the earlier runs, in float64.
     Sum,
 }
 
 impl Sent {
-    /// Of a variable that is not row-sparse, to which replicas contribute elements of type `dtype`: what has
-    /// fewer bytes. If the number of all replicas was chosen, the bits must not depend on how they are spread
-    /// over ranks.
-    pub fn of_dense(ranks: &Ranks, sources: &Sources<'_>, dtype: DType) -> Sent {
+    /// For a variable that is not row-sparse, to which replicas contribute elements of type `dtype`: the form with
+    /// fewer bytes. With a fixed global replica count it is always the contributions, since the bits must not
+    /// depend on how replicas are distributed over ranks.
+    pub fn of_dense(ranks: &Ranks, sources: &GradientSources<'_>, dtype: DType) -> Sent {
         let replicas = ranks.replicas().iter().copied().max().unwrap_or(1);
         match ranks.has_fixed_replicas() {
             false if replicas * dtype.size() > size_of::<f64>() => Sent::Sum,
@@ -30,15 +30,15 @@ impl Sent {
         }
     }
 
-    /// Of a row-sparse variable.
-    pub fn of_rows(ranks: &Ranks, sources: &Sources<'_>, dtype: DType) -> Sent {
+    /// For a row-sparse variable.
+    pub fn of_rows(ranks: &Ranks, sources: &GradientSources<'_>, dtype: DType) -> Sent {
         match sums_are_sent(ranks, sources) {
             true => Sent::Sum,
             false => Sent::Contributions(dtype),
         }
     }
 
-    /// The type that goes from rank to rank.
+    /// The type of the elements that are sent.
     pub fn dtype(self) -> DType {
         match self {
             Sent::Contributions(dtype) => dtype,

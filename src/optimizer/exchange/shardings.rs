@@ -1,18 +1,18 @@
-//! Which part of dense gradients each rank adds up.
+//! How dense gradients are sharded: which part each rank adds up.
 
 use crate::strategy::ranks::Ranks;
-use crate::values::sharding::{Loads, Sharding};
+use crate::values::sharding::{Loads, VariableSharding};
 use crate::values::variable::Variable;
 
-/// How the variables that are not row-sparse are divided of which `is_selected` says that an update is about
-/// them, and maybe others. What each rank updates as a whole is added up in parts all the same.
+/// The shardings of the variables that are not row-sparse and that `is_selected` selects. Variables that each rank
+/// updates as a whole are summed in shards, too.
 pub(in crate::optimizer) fn shardings(
     ranks: &Ranks,
     variables: &[Variable],
     is_row_sparse: impl Fn(usize) -> bool,
     is_selected: impl Fn(usize) -> bool,
-) -> impl Iterator<Item = (usize, Sharding)> {
-    // What each rank accumulates of its own part must be its part in all runs.
+) -> impl Iterator<Item = (usize, VariableSharding)> {
+    // A rank's shard must be the same in all runs that are accumulated.
     let is_fixed = ranks.has_fixed_replicas();
     let mut loads = Loads::new(ranks.size());
     let dense = (0..variables.len())

@@ -1,8 +1,8 @@
-//! How dense gradients go from rank to rank: which part each rank adds up, and what is sent in which round.
+//! How dense gradients are exchanged: which part each rank adds up, and which range is sent in which round.
 //!
-//! What is exchanged goes in rounds, so that it takes little memory however large the variables are. What
-//! comes of it lies where the gradients of this process's first replica lie: each range of these is written
-//! when what it held has been sent.
+//! The exchange runs in rounds, so that it takes little memory however large the variables are. Its results
+//! overwrite the gradients of this process's first replica: each range is written after its contents have been
+//! sent.
 
 #![expect(unsafe_code, reason = "what landed is used as long as the gradients are claimed")]
 
@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::buffers::{AlignedBytes, WORD, padded};
-use super::participation::{OfRank, Participation};
+use super::participation::{Participation, RankParticipation};
 use super::sent::Sent;
 use super::shardings::shardings;
 use crate::error::{Result, memory};
@@ -19,28 +19,28 @@ use crate::kernels::update::measure::{ChunkSums, TILE};
 use crate::kernels::update::rules::SUMS;
 use crate::kernels::view::Span;
 use crate::optimizer::reserved_tensor::ReservedTensor;
-use crate::optimizer::sources::Sources;
+use crate::optimizer::sources::GradientSources;
 use crate::strategy::ranks::Ranks;
 use crate::tensor::Tensor;
-use crate::values::sharding::Sharding;
+use crate::values::sharding::VariableSharding;
 
-/// A rank sends, and receives, about as many bytes in one round.
+/// About how many bytes a rank sends, and receives, in one round.
 pub(in crate::optimizer) const ROUND: usize = 16 << 20;
 
-/// How dense gradients are divided, which each rank adds up its part of.
+/// How dense gradients are sharded over the ranks.
 pub(in crate::optimizer) struct Shards {
     pub(super) participation: Arc<Participation>,
     pub(super) rank: usize,
-    pub(in crate::optimizer) items: Vec<Item>,
-    /// What is of each rank's part in which round.
-    pub(super) stretches: Vec<Vec<Stretch>>,
+    pub(in crate::optimizer) items: Vec<ShardedVariable>,
+    /// For each rank, the ranges of its part, in order; a round has some of them.
+    pub(super) stretches: Vec<Vec<ShardRange>>,
     pub(super) rounds: usize,
-    /// Of the tiles of this rank's part.
+    /// The sums of the tiles of this rank's part.
     pub(super) sums: Vec<ChunkSums<SUMS>>,
 }
 
 /// Elements of one variable that are exchanged in one round.
-pub(super) struct Stretch {
+pub(super) struct ShardRange {
     round: usize,
     /// Which of the items.
     pub item: usize,
@@ -51,27 +51,27 @@ pub(super) struct Stretch {
 }
 
 /// One variable.
-pub(in crate::optimizer) struct Item {
+pub(in crate::optimizer) struct ShardedVariable {
     pub(super) index: usize,
     /// Of the variable.
     pub(super) dtype: DType,
     pub(super) sent: Sent,
-    /// Which of its elements are in the part of each rank.
-    pub(super) sharding: Sharding,
+    /// How its elements are divided over the ranks.
+    pub(super) sharding: VariableSharding,
     pub(super) elements: usize,
-    /// Where this rank's part of the gradient goes, and of the other parts the gradients or the new weights.
+    /// The destination of this rank's part of the gradient, and of the other ranks' gradients or new weights.
     pub(super) landing: Option<ReservedTensor>,
 }
 
-/// Elements that have come from a rank, from element `first` of a variable on, and where they go.
-pub(in crate::optimizer) struct Received<'a> {
+/// Elements received from a rank, from element `first` of a variable on, and their destination.
+pub(in crate::optimizer) struct ReceivedShard<'a> {
     pub elements: Span<'a>,
     pub to: &'a ReservedTensor,
     pub first: usize,
 }
 
-/// In the rounds of one rank there are at most `most` elements, more than a tile. Cuts are at tiles.
-fn stretches(items: &[Item], rank: usize, most: usize) -> Vec<Stretch> {
+/// Each round of one rank has at most `most` elements, which is more than a tile. Ranges end at tile boundaries.
+fn stretches(items: &[ShardedVariable], rank: usize, most: usize) -> Vec<ShardRange> {
     let (mut all, mut round, mut left, mut first_tile) = (Vec::new(), 0, most, 0);
     for (item, of) in items.iter().enumerate() {
         let mut rest = of.sharding.of(rank);
@@ -82,7 +82,7 @@ fn stretches(items: &[Item], rank: usize, most: usize) -> Vec<Stretch> {
             let count = if rest.len() <= left { rest.len() } else { left / TILE * TILE };
             let range = rest.start..rest.start + count;
             (rest.start, left) = (range.end, left - count);
-            all.push(Stretch { round, item, range, first_tile });
+            all.push(ShardRange { round, item, range, first_tile });
             first_tile += count.div_ceil(TILE);
         }
     }
@@ -90,12 +90,12 @@ fn stretches(items: &[Item], rank: usize, most: usize) -> Vec<Stretch> {
 }
 
 impl Shards {
-    /// Of those of the variables `selected` that are not row-sparse. A rank sends and receives about as many
-    /// bytes as `round` in one round.
+    /// The shards of those variables in `selected` that are not row-sparse. A rank sends and receives about
+    /// `round` bytes in one round.
     pub fn new(
         ranks: &Ranks,
         participation: &Arc<Participation>,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         selected: &[usize],
         round: usize,
     ) -> Shards {
@@ -108,10 +108,10 @@ impl Shards {
         let items = shardings.map(|(index, sharding)| {
             let (dtype, elements) = (variables[index].dtype(), variables[index].shape().elements());
             let sent = Sent::of_dense(ranks, sources, sources.gradient_dtype(dtype));
-            Item { index, dtype, sent, sharding, elements, landing: None }
+            ShardedVariable { index, dtype, sent, sharding, elements, landing: None }
         });
-        let items: Vec<Item> = items.filter(|item| is_selected[item.index]).collect();
-        let bytes = |item: &Item| {
+        let items: Vec<ShardedVariable> = items.filter(|item| is_selected[item.index]).collect();
+        let bytes = |item: &ShardedVariable| {
             let sent =
                 participation.ranks().iter().map(|from| item.sent_by(from) * item.wire_size());
             size * sent.max().unwrap_or(0).max(item.dtype.size())
@@ -130,8 +130,8 @@ impl Shards {
         }
     }
 
-    /// What is of the part of rank `rank` in round `round`.
-    pub(super) fn of(&self, rank: usize, round: usize) -> &[Stretch] {
+    /// The ranges of rank `rank`'s part in round `round`.
+    pub(super) fn of(&self, rank: usize, round: usize) -> &[ShardRange] {
         let all = &self.stretches[rank];
         let start = all.partition_point(|stretch| stretch.round < round);
         &all[start..all.partition_point(|stretch| stretch.round <= round)]
@@ -140,7 +140,7 @@ impl Shards {
     /// How many bytes rank `from` sends to rank `to` in a round.
     fn sent(&self, from: usize, to: usize, round: usize) -> usize {
         let from = &self.participation.ranks()[from];
-        let bytes = |stretch: &Stretch| {
+        let bytes = |stretch: &ShardRange| {
             let item = &self.items[stretch.item];
             item.sent_by(from) * padded(stretch.range.len() * item.wire_size())
         };
@@ -157,25 +157,26 @@ impl Shards {
     /// How many bytes the elements of each rank's part have in a round, as many as a variable's elements
     /// have.
     pub(super) fn shard_counts(&self, round: usize) -> Vec<usize> {
-        let bytes =
-            |stretch: &Stretch| padded(stretch.range.len() * self.items[stretch.item].dtype.size());
+        let bytes = |stretch: &ShardRange| {
+            padded(stretch.range.len() * self.items[stretch.item].dtype.size())
+        };
         let ranks = 0..self.stretches.len();
         ranks.map(|rank| self.of(rank, round).iter().map(bytes).sum()).collect()
     }
 
-    /// The same, with a word behind each rank's.
+    /// The same, with 8 more bytes after each rank's elements.
     pub(super) fn weight_counts(&self, round: usize) -> Vec<usize> {
         self.shard_counts(round).into_iter().map(|bytes| bytes + WORD).collect()
     }
 
     /// How many bytes the sums of the tiles of each rank's part have.
     pub(super) fn sum_counts(&self) -> Vec<usize> {
-        let tiles = |stretch: &Stretch| stretch.range.len().div_ceil(TILE);
+        let tiles = |stretch: &ShardRange| stretch.range.len().div_ceil(TILE);
         let of_ranks = self.stretches.iter();
         of_ranks.map(|of| of.iter().map(tiles).sum::<usize>() * SUMS * WORD).collect()
     }
 
-    /// Has the gradient of each variable, and then its new weights, go where `landing` says.
+    /// Sets the destination of each variable's gradient, and later of its new weights, to what `landing` returns.
     pub fn land(&mut self, mut landing: impl FnMut(usize) -> Result<Tensor>) -> Result<()> {
         self.items.iter_mut().try_for_each(|item| {
             item.landing = Some(ReservedTensor::of(landing(item.index)?)?);
@@ -183,8 +184,8 @@ impl Shards {
         })
     }
 
-    /// Has all the memory that the exchange takes, of gradients and then of weights, which from then on
-    /// cannot fail for lack of it.
+    /// Reserves all memory for the exchange of gradients and of weights, which cannot fail for lack of memory
+    /// afterwards.
     pub fn reserve(&mut self, send: &mut AlignedBytes, receive: &mut AlignedBytes) -> Result<()> {
         let sums = self.sum_counts();
         let (mut sent, mut received) = (sums[self.rank], sums.iter().sum());
@@ -202,10 +203,10 @@ impl Shards {
     }
 }
 
-impl Item {
-    /// All of what landed, in host memory, for as long as the gradients that it landed at are claimed.
+impl ShardedVariable {
+    /// The received gradient, in host memory, for as long as the overwritten gradients are claimed.
     pub fn gradient(&self) -> Option<Span<'static>> {
-        // SAFETY: whoever has claimed the gradients keeps them, and what landed with them.
+        // SAFETY: the apply that has claimed the gradients keeps them, and the received elements in them.
         self.landing.as_ref()?.reading().map(|gradient| unsafe { gradient.held() })
     }
 
@@ -225,7 +226,7 @@ impl Item {
     }
 
     /// How many contributions, or sums, rank `from` sends.
-    fn sent_by(&self, from: &OfRank) -> usize {
+    fn sent_by(&self, from: &RankParticipation) -> usize {
         match self.sent {
             Sent::Sum => usize::from(from.wrote(self.index)),
             Sent::Contributions(_) => from.writers(self.index).count(),
@@ -233,7 +234,11 @@ impl Item {
     }
 
     /// The factors of what rank `from` sends, in its order.
-    pub(super) fn factors(&self, from: &OfRank, sources: &Sources<'_>) -> Vec<f64> {
+    pub(super) fn factors(
+        &self,
+        from: &RankParticipation,
+        sources: &GradientSources<'_>,
+    ) -> Vec<f64> {
         match self.sent {
             Sent::Sum => from.wrote(self.index).then_some(1.0).into_iter().collect(),
             Sent::Contributions(_) => {

@@ -1,14 +1,14 @@
-//! State that each rank keeps a part of, put together.
+//! Gathering of state of which each rank keeps a shard.
 
 use crate::error::Result;
-use crate::optimizer::variable_states::{Kept, part_of};
-use crate::strategy::ranks::{AddQuantity, Call, Kind, Ranks, zeros};
+use crate::optimizer::variable_states::{LocalSlot, part_of};
+use crate::strategy::ranks::{AddQuantity, Call, CollectiveKind, Ranks, zeros};
 use crate::tensor::Tensor;
 
-/// The slot `name` of a variable, of which each rank has what it keeps: all of its elements, on the
-/// variable's device and of its shape. A call that all ranks make.
-pub(in crate::optimizer) fn whole(ranks: &Ranks, name: &str, kept: &Kept) -> Result<Tensor> {
-    let Kept { variable, tensor, .. } = kept;
+/// The whole slot `name` of a variable, of which each rank keeps a shard, on the variable's device and of its
+/// shape. A collective call.
+pub(in crate::optimizer) fn whole(ranks: &Ranks, name: &str, kept: &LocalSlot) -> Result<Tensor> {
+    let LocalSlot { variable, tensor, .. } = kept;
     let (dtype, shape) = (variable.dtype(), variable.shape());
     let what = format_args!("the state '{name}' of {variable:?}");
     let prepare = || {
@@ -27,7 +27,7 @@ pub(in crate::optimizer) fn whole(ranks: &Ranks, name: &str, kept: &Kept) -> Res
     };
     let call = Call {
         numbers: [u64::from(!kept.is_whole()), 0],
-        ..Call::to(Kind::State, &what).agreeing(&quantities)
+        ..Call::to(CollectiveKind::State, &what).agreeing(&quantities)
     };
     let (mut collective, (send, mut receive)) = ranks.start_collective(call, prepare())?;
     let is_divided = collective.numbers().any(|[is_part, _]| is_part != 0);

@@ -1,4 +1,4 @@
-//! The rows that all ranks have touched of row-sparse variables.
+//! The rows of row-sparse gradients, of all ranks.
 
 #![expect(unsafe_code, reason = "rows that were received are written where an apply reads them")]
 
@@ -6,29 +6,29 @@ use super::participation::Participation;
 use super::sent::Sent;
 use crate::device::DeviceId;
 use crate::error::{Result, memory};
-use crate::optimizer::row_sums::Source;
+use crate::optimizer::row_sums::RowSource;
 use crate::optimizer::rows::ReplicaRows;
-use crate::optimizer::sources::Sources;
+use crate::optimizer::sources::GradientSources;
 use crate::strategy::ranks::wire::{Reader, Writer};
 use crate::strategy::ranks::{Gathered, Ranks};
 use crate::tensor::{DType, Shape, Tensor};
 
 /// The rows of all ranks.
-pub(super) struct SparseRows(Vec<OfReplica>);
+pub(super) struct SparseRows(Vec<SentRows>);
 
-/// The rows that one replica, or all of one rank, have touched of one variable.
-struct OfReplica {
+/// The rows of one variable that one replica, or all replicas of one rank, contributed.
+struct SentRows {
     index: usize,
-    /// Which of all replicas, in their order.
+    /// The global replica id.
     replica: usize,
     rows: ReplicaRows,
     factor: f64,
 }
 
-/// This rank's rows of those variables that are `chosen`, for all.
+/// Encodes this rank's rows, of the variables for which `chosen` returns true.
 pub(super) fn pack(
     ranks: &Ranks,
-    sources: &Sources<'_>,
+    sources: &GradientSources<'_>,
     chosen: &dyn Fn(usize) -> bool,
 ) -> Result<Vec<u8>> {
     let mut to = Writer::default();
@@ -37,16 +37,15 @@ pub(super) fn pack(
     Ok(to.done())
 }
 
-/// What of the rows of variable `index` is sent.
-fn sent(ranks: &Ranks, sources: &Sources<'_>, index: usize) -> Sent {
+/// The form in which the rows of variable `index` are sent.
+fn sent(ranks: &Ranks, sources: &GradientSources<'_>, index: usize) -> Sent {
     Sent::of_rows(ranks, sources, sources.gradient_dtype(sources.variables()[index].dtype()))
 }
 
-/// The rows of variable `index` alone: those of each replica as they are, or what they and the runs before
-/// amount to.
+/// Encodes the rows of variable `index`: each replica's rows unsummed, or the sum of them and of the earlier runs.
 fn pack_variable(
     ranks: &Ranks,
-    sources: &Sources<'_>,
+    sources: &GradientSources<'_>,
     index: usize,
     to: &mut Writer,
 ) -> Result<()> {
@@ -82,10 +81,10 @@ fn pack_variable(
 }
 
 impl SparseRows {
-    /// What all ranks have sent of those variables that are `chosen`.
+    /// Decodes the rows of all ranks, of the variables for which `chosen` returns true.
     pub(super) fn unpack(
         ranks: &Ranks,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         chosen: &dyn Fn(usize) -> bool,
         participation: &Participation,
         received: &Gathered,
@@ -101,11 +100,11 @@ impl SparseRows {
         Ok(rows)
     }
 
-    /// Takes what one rank, `before` which there are so many replicas, has sent of variable `index`.
+    /// Decodes one rank's rows of variable `index`; the ranks before it have `before` replicas.
     fn unpack_variable(
         &mut self,
         ranks: &Ranks,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         (index, before): (usize, usize),
         from: &mut Reader<'_>,
     ) -> Result<()> {
@@ -114,21 +113,21 @@ impl SparseRows {
             let replica = replica.and_then(|replica| before.checked_add(replica));
             let (replica, factor) = (replica.ok_or_else(|| from.damaged())?, from.float()?);
             let rows = read_rows(sources, index, sent(ranks, sources, index).dtype(), from)?;
-            self.0.push(OfReplica { index, replica, rows, factor });
+            self.0.push(SentRows { index, replica, rows, factor });
         }
         Ok(())
     }
 
     /// The rows of variable `index`, in the order of the replicas.
-    pub fn of_variable(&self, index: usize) -> impl Iterator<Item = Source<'_>> + Clone {
+    pub fn of_variable(&self, index: usize) -> impl Iterator<Item = RowSource<'_>> + Clone {
         let of_variable = self.0.iter().filter(move |of| of.index == index);
         of_variable.map(|of| (of.replica, &of.rows, of.factor))
     }
 }
 
-/// What one replica, or one rank, has sent of variable `index`.
+/// Decodes the rows that one replica, or one rank, has sent for variable `index`.
 fn read_rows(
-    sources: &Sources<'_>,
+    sources: &GradientSources<'_>,
     index: usize,
     dtype: DType,
     from: &mut Reader<'_>,

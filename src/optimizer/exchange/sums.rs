@@ -1,4 +1,4 @@
-//! Each rank's sums of its part of dense gradients, of what all ranks have sent for it.
+//! How a rank adds up its part of dense gradients from the contributions of all ranks.
 
 #![expect(
     unsafe_code,
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use super::buffers::{AlignedBytes, WORD, bytes_of, copy, padded, span, span_mut, take};
 use super::sent::Sent;
-use super::shards::{Item, Received, Shards, Stretch};
+use super::shards::{ReceivedShard, ShardRange, ShardedVariable, Shards};
 use crate::error::Result;
 use crate::executor::pieces::Pieces;
 use crate::executor::workers;
@@ -21,22 +21,22 @@ use crate::kernels::update::measure::{Chunks, OfTiles, TILE};
 use crate::kernels::update::rules::SUMS;
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::{Span, SpanMut};
-use crate::optimizer::launcher::Launcher;
+use crate::optimizer::launcher::ApplyLauncher;
 use crate::optimizer::reserved_tensor::ReservedTensor;
-use crate::optimizer::sources::Sources;
+use crate::optimizer::sources::GradientSources;
 use crate::strategy::ranks::Collective;
 
 /// Workers share the sums of gradients at multiples of so many elements.
 const BLOCK: usize = 64;
 
 impl Shards {
-    /// Writes what this rank sends in a round to `send`: for each rank, for each stretch, its elements of
+    /// Writes what this rank sends in a round to `send`: for each rank and each of its ranges, the elements of
     /// each replica's contribution, or of their sum.
-    pub fn pack(&self, round: usize, sources: &Sources<'_>, send: &mut AlignedBytes) {
+    pub fn pack(&self, round: usize, sources: &GradientSources<'_>, send: &mut AlignedBytes) {
         let mut to = send.bytes_mut();
         let mut contributions = Vec::new();
         for rank in 0..self.stretches.len() {
-            for Stretch { item, range, .. } in self.of(rank, round) {
+            for ShardRange { item, range, .. } in self.of(rank, round) {
                 let item = &self.items[*item];
                 sources.collect_own(item.index, &mut contributions);
                 let Sent::Contributions(dtype) = item.sent else {
@@ -49,7 +49,7 @@ impl Shards {
                         });
                         let (place, own) =
                             (span_mut(place, DType::Float64), own.collect::<Vec<_>>());
-                        // SAFETY: what is sent is this function's to write.
+                        // SAFETY: this function has exclusive access to the send memory.
                         unsafe { add_up(&place, accumulated.map(|sum| sum.part(range)), &own) };
                     }
                     continue;
@@ -62,13 +62,14 @@ impl Shards {
         }
     }
 
-    /// Exchanges the contributions, and adds up those to this rank's part; the gradients of the others with
-    /// `gathers`, too. A failure of this rank alone does not keep it from what the others wait for.
+    /// Exchanges the contributions, and adds up those to this rank's part; with `gathers`, also exchanges the
+    /// gradients of all parts. If only this rank fails, it still takes part in the exchange, since the others wait
+    /// for it.
     pub fn exchange(
         &self,
         collective: &mut Collective<'_>,
-        sources: &Sources<'_>,
-        launcher: &'static dyn Launcher,
+        sources: &GradientSources<'_>,
+        launcher: &'static dyn ApplyLauncher,
         (send, receive): (&mut AlignedBytes, &mut AlignedBytes),
         gathers: bool,
     ) -> Result<()> {
@@ -77,13 +78,13 @@ impl Shards {
             done =
                 done.and(self.all_to_all(collective, sources, launcher, (send, receive), round)?);
             let (own, mut to) = (self.of(self.rank, round), send.bytes_mut());
-            let place = |Stretch { item, range, .. }: &Stretch| {
+            let place = |ShardRange { item, range, .. }: &ShardRange| {
                 let item = &self.items[*item];
                 if gathers {
                     let bytes = range.len() * item.dtype.size();
                     return Some(span_mut(take(&mut to, bytes), item.dtype));
                 }
-                // SAFETY: what it held was sent, and whoever exchanges is alone with the gradients.
+                // SAFETY: the old contents were sent, and the exchange has exclusive access to the gradients.
                 Some(unsafe { item.landing.as_ref()?.writing()?.part(range) })
             };
             let places: Vec<_> = own.iter().map(place).collect();
@@ -96,13 +97,13 @@ impl Shards {
         done
     }
 
-    /// Receives the contributions of all ranks to this one's part in a round. The inner result is that of
-    /// what this rank sends.
+    /// Receives the contributions of all ranks to this rank's part in a round. The inner result says whether this
+    /// rank could pack what it sends.
     fn all_to_all(
         &self,
         collective: &mut Collective<'_>,
-        sources: &Sources<'_>,
-        launcher: &'static dyn Launcher,
+        sources: &GradientSources<'_>,
+        launcher: &'static dyn ApplyLauncher,
         (send, receive): (&mut AlignedBytes, &mut AlignedBytes),
         round: usize,
     ) -> Result<Result<()>> {
@@ -116,15 +117,15 @@ impl Shards {
         Ok(packed)
     }
 
-    /// Sends the elements of this rank's part that are in `send`, and a word, to all others. Returns what has come,
-    /// also of this rank's part with `with_own`.
+    /// Sends the elements of this rank's part that are in `send`, and 8 more bytes, to all others. Returns the
+    /// received elements, and with `with_own` also those of this rank's part.
     pub(super) fn all_gather<'r>(
         &'r self,
         collective: &mut Collective<'_>,
         round: usize,
         (send, receive): (&AlignedBytes, &'r mut AlignedBytes),
         with_own: bool,
-    ) -> Result<Vec<Received<'r>>> {
+    ) -> Result<Vec<ReceivedShard<'r>>> {
         let counts = self.weight_counts(round);
         let to = &mut receive.bytes_mut()[..counts.iter().sum()];
         collective.all_gather_into(&send.bytes()[..counts[self.rank]], to, &counts)?;
@@ -134,20 +135,20 @@ impl Shards {
             let (of_rank, rest) = from.split_at(count);
             from = rest;
             let mut start = 0;
-            for Stretch { item, range, .. } in self.of(rank, round) {
-                let Item { dtype, landing, .. } = &self.items[*item];
+            for ShardRange { item, range, .. } in self.of(rank, round) {
+                let ShardedVariable { dtype, landing, .. } = &self.items[*item];
                 let bytes = range.len() * dtype.size();
                 let elements = span(&of_rank[start..start + bytes], *dtype);
                 start += padded(bytes);
                 if let Some(to) = landing.as_ref().filter(|_| with_own || rank != self.rank) {
-                    received.push(Received { elements, to, first: range.start });
+                    received.push(ReceivedShard { elements, to, first: range.start });
                 }
             }
         }
         Ok(received)
     }
 
-    /// The sums over each whole variable, of what the ranks have measured of the tiles of their parts.
+    /// The sums over each whole variable, from the sums that the ranks measured over the tiles of their parts.
     pub fn total_sums(
         &self,
         collective: &mut Collective<'_>,
@@ -180,12 +181,12 @@ impl Shards {
         Ok(totals.into_iter().map(OfTiles::total).collect())
     }
 
-    /// What this rank has received in a round: of each stretch of its part the contributions, in rank order,
-    /// and their factors.
+    /// The elements that this rank has received in a round: for each range of its part the contributions, in rank
+    /// order, and their factors.
     fn received<'r>(
         &self,
         round: usize,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         mut received: &'r mut [u8],
     ) -> Vec<Vec<(SpanMut<'r>, f64)>> {
         let own = self.of(self.rank, round);
@@ -203,27 +204,27 @@ impl Shards {
         all
     }
 
-    /// Has the memory for [`Shards::accumulate`].
+    /// Reserves the memory for [`Shards::accumulate`].
     pub(super) fn reserve_next(
         &mut self,
-        sources: &mut Sources<'_>,
+        sources: &mut GradientSources<'_>,
         send: &mut AlignedBytes,
         receive: &mut AlignedBytes,
     ) -> Result<()> {
         let variables = sources.variables();
-        for Item { index, sharding, .. } in &self.items {
+        for ShardedVariable { index, sharding, .. } in &self.items {
             sources.accumulation.reserve(*index, &variables[*index], Some(&sharding.own()))?;
         }
         self.reserve(send, receive)
     }
 
-    /// Exchanges the contributions of one run, and makes the next sums of this rank's part: those that are
-    /// accumulated, and to them what all replicas have contributed, in their order.
+    /// Exchanges the contributions of one run, and computes the next sums of this rank's part: the accumulated
+    /// sums plus the contributions of all replicas, in replica order.
     pub(super) fn accumulate(
         &self,
         collective: &mut Collective<'_>,
-        sources: &Sources<'_>,
-        launcher: &'static dyn Launcher,
+        sources: &GradientSources<'_>,
+        launcher: &'static dyn ApplyLauncher,
         (send, receive): (&mut AlignedBytes, &mut AlignedBytes),
     ) -> Result<()> {
         let mut packed = Ok(());
@@ -242,16 +243,16 @@ impl Shards {
                 let before = sources.accumulated(item.index).map(|sum| sum.part(&range));
                 let next = sources.accumulation.next(item.index).and_then(ReservedTensor::writing);
                 let Some(next) = next else { continue };
-                // SAFETY: who has the accumulation, as `sources` has, is alone with it.
+                // SAFETY: `sources` owns the accumulation.
                 unsafe { add_up(&next.part(&range), before, &contributions(received)) };
             }
         }
         packed
     }
 
-    /// The first variable of which a gradient made of the next sums is not finite.
-    pub(super) fn not_finite(&self, sources: &Sources<'_>) -> Option<usize> {
-        let is_not_finite = |item: &&Item| {
+    /// The first variable whose gradient, computed from the next sums, is not finite.
+    pub(super) fn not_finite(&self, sources: &GradientSources<'_>) -> Option<usize> {
+        let is_not_finite = |item: &&ShardedVariable| {
             let next = sources.accumulation.next(item.index).and_then(ReservedTensor::reading);
             next.is_some_and(|next| {
                 let gradient = WeightedSum::new(item.dtype, next.elements(), &[], sources.divisor);
@@ -265,7 +266,7 @@ impl Shards {
     fn add_up(
         &self,
         round: usize,
-        sources: &Sources<'_>,
+        sources: &GradientSources<'_>,
         receive: &mut AlignedBytes,
         places: &[Option<SpanMut<'_>>],
     ) {
@@ -281,7 +282,7 @@ impl Shards {
         }
         pieces.for_each_share(workers::count(), &|share| {
             for (at, part) in share.parts() {
-                let (Stretch { item, range, first_tile, .. }, mut terms) =
+                let (ShardRange { item, range, first_tile, .. }, mut terms) =
                     (&own[at], terms[at].as_slice());
                 let item = &self.items[*item];
                 let Some(to) = &places[at] else { continue };
@@ -296,8 +297,8 @@ impl Shards {
                         terms = &[];
                         let first = received[at].first().map(|(first, _)| first);
                         if let (Some(first), false) = (first, others.is_empty()) {
-                            // SAFETY: the shares have different parts of what was received, and the first sum
-                            // is none of the others.
+                            // SAFETY: the shares have different parts of the received memory, and the first sum
+                            // does not overlap the others.
                             unsafe { accumulate(instructions, first, false, others, part.clone()) };
                         }
                         first.map(SpanMut::reading)
@@ -305,7 +306,8 @@ impl Shards {
                 };
                 let sum = WeightedSum::new(item.dtype, elements, terms, sources.divisor);
                 let sum = sum.starting_from(before);
-                // SAFETY: the place is this function's to write, and the shares have different parts of it.
+                // SAFETY: this function has exclusive access to the destination, and the shares write different
+                // parts of it.
                 unsafe {
                     let (part, sums) =
                         ((Chunks::tiles(elements), &part), &self.sums[*first_tile..]);
@@ -316,7 +318,7 @@ impl Shards {
     }
 }
 
-/// What was received as contributions.
+/// The received elements as contributions.
 fn contributions<'a>(received: &'a [(SpanMut<'_>, f64)]) -> Vec<Contribution<'a>> {
     let contribution = |(gradient, factor): &'a (SpanMut<'_>, f64)| Contribution {
         gradient: gradient.reading(),
@@ -325,10 +327,10 @@ fn contributions<'a>(received: &'a [(SpanMut<'_>, f64)]) -> Vec<Contribution<'a>
     received.iter().map(contribution).collect()
 }
 
-/// `to` becomes the sum, float64, of what was there `before` and of the contributions.
+/// Writes to `to` the sum, in float64, of `before` and of the contributions.
 ///
 /// # Safety
-/// Nobody else reads or writes `to` meanwhile, and the others have nothing in common with it.
+/// Nobody else reads or writes `to` during the call, and the operands do not overlap it.
 unsafe fn add_up(to: &SpanMut<'_>, before: Option<Span<'_>>, terms: &[Contribution<'_>]) {
     if let Some(before) = before {
         // SAFETY: the caller's promise.
@@ -341,7 +343,7 @@ unsafe fn add_up(to: &SpanMut<'_>, before: Option<Span<'_>>, terms: &[Contributi
     pieces.push(to.elements(), BLOCK, size_of::<f64>() * (terms.len() + 1));
     pieces.for_each_share(workers::count(), &|share| {
         for (_, part) in share.parts() {
-            // SAFETY: the shares have different parts, and the caller vouches for the rest.
+            // SAFETY: the shares have different parts, and the caller guarantees the rest.
             unsafe { accumulate(Instructions::chosen(), to, before.is_none(), terms, part) };
         }
     });

@@ -18,17 +18,17 @@ pub enum Wake<J> {
     Closed,
 }
 
-/// Where a replica thread waits, between steps and inside of merge calls, and where the
-/// coordinator leaves the next step for it.
+/// The mailbox of a replica thread. The thread waits on it between steps and inside merge calls, and the
+/// coordinator posts the next step to it.
 pub struct Mailbox<J: ?Sized> {
     /// The address of the step that waits to be taken, or [`NONE`].
     posted: AtomicUsize,
     closed: AtomicBool,
     signal: Signal,
-    /// Both sides look at them in every step and write them seldom.
+    /// Both sides read them in every step and write them seldom.
     hints: CachePadded<Hints>,
-    /// The step that was posted last. It stays here and with the thread, so that one which is posted again
-    /// and again is counted by nobody; and not in the line that the thread looks at.
+    /// The step that was posted last. It stays here and with the thread, so that a step that is posted again and
+    /// again changes no reference count. It is not in the cache line that the thread polls.
     last: CachePadded<Last<J>>,
 }
 
@@ -37,16 +37,16 @@ struct Last<J: ?Sized> {
     job: Mutex<Option<Arc<J>>>,
 }
 
-/// Where no step is.
+/// The address that means that no step is posted.
 const NONE: usize = 0;
 
 fn address<J: ?Sized>(job: &Arc<J>) -> usize {
     Arc::as_ptr(job).cast::<()>().addr()
 }
 
-/// The processor that the thread is on, if it is bound to just one or was seen there, and the one on
-/// which the coordinator was last seen. Spinning while the other side waits for the processor is in vain.
-/// The protocol knows nothing of them.
+/// The processor that the thread is on, if it is bound to just one or was seen there, and the one on which the
+/// coordinator was last seen. Spinning while the other side waits for the processor is in vain. The protocol does
+/// not depend on them.
 struct Hints {
     home: Hint,
     coordinator: Hint,
@@ -101,7 +101,7 @@ impl<J: ?Sized> Mailbox<J> {
         self.hints.coordinator.set(processor);
     }
 
-    /// How the thread waits that is allowed to spin in this way.
+    /// How the thread spins, if it is allowed to spin as `allowed` says.
     fn spin(&self, allowed: Spin) -> Spin {
         let home = self.hints.home.get();
         if home != Hint::NONE && home == self.hints.coordinator.get() {
@@ -111,8 +111,8 @@ impl<J: ?Sized> Mailbox<J> {
         }
     }
 
-    /// Leaves a step for the thread: the one at `at`, to which `refer` makes a reference. The one before
-    /// has been taken, since its coordinator waited for all replicas. The thread is to be notified then.
+    /// Posts a step to the thread: the one at `at`, to which `refer` makes a reference. The step before has been
+    /// taken, since its coordinator waited for all replicas. The caller notifies the thread afterwards.
     pub fn post(&self, at: *const (), refer: impl FnOnce() -> Arc<J>) {
         if self.last.at.load(Ordering::Relaxed) != at.addr() {
             self.last.at.store(at.addr(), Ordering::Relaxed);
@@ -122,7 +122,7 @@ impl<J: ?Sized> Mailbox<J> {
         self.posted.store(at.addr(), Ordering::Release);
     }
 
-    /// Makes the thread look again at what it waits for.
+    /// Wakes the thread, so that it checks again what it waits for.
     pub fn notify(&self) {
         self.signal.notify();
     }
@@ -163,7 +163,7 @@ impl<J: ?Sized> Mailbox<J> {
         if released() {
             return Wake::Released;
         }
-        // What is posted may lead to this mailbox.
+        // The posted step may own this mailbox.
         let last = self.last.job.lock().take();
         drop(last);
         Wake::Closed

@@ -1,8 +1,7 @@
-//! A lock that is passed on in the order in which threads asked for it.
+//! A fair lock: threads get it in the order in which they asked.
 //!
-//! Whoever leaves hands the lock over to the thread that has waited longest, so that nobody is
-//! overtaken, however short the others' visits are. A thread that waits may give up; if the lock was
-//! handed to it at that very moment it has it all the same.
+//! The thread that releases the lock hands it to the thread that has waited longest, so that no thread is
+//! overtaken. A waiting thread may give up; if the lock was handed to it at that moment, it has the lock.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,13 +11,13 @@ use crate::executor::sync::{AtomicBool, Mutex, Ordering};
 use crate::executor::wait::{Signal, Spin};
 
 /// The lock.
-pub struct Queue {
-    state: Mutex<State>,
+pub struct FairQueue {
+    state: Mutex<QueueState>,
 }
 
-struct State {
+struct QueueState {
     taken: bool,
-    /// Those that wait, the first to come in front.
+    /// The waiting threads, in the order of arrival.
     waiting: VecDeque<Arc<Waiter>>,
     /// Places that are free to be used again, so that waiting allocates nothing in the long run.
     spare: Vec<Arc<Waiter>>,
@@ -35,31 +34,31 @@ impl Waiter {
         Waiter { signal: Signal::new(), granted: AtomicBool::new(false) }
     }
 
-    /// Makes the thread that waits look at its `give_up` again. Any thread may call it.
+    /// Makes the waiting thread call its `give_up` again. Any thread may call it.
     pub fn wake(&self) {
         self.signal.notify();
     }
 }
 
-/// What came of waiting.
+/// The result of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// The lock is this thread's.
     Granted,
     /// `give_up` said so and this thread has left the queue.
     GivenUp,
-    /// The time has come to look around; this thread is still in the queue.
+    /// The time `check_at` has come; this thread is still in the queue.
     TimedOut,
 }
 
-impl Queue {
-    pub fn new() -> Queue {
-        let state = State { taken: false, waiting: VecDeque::new(), spare: Vec::new() };
-        Queue { state: Mutex::new(state) }
+impl FairQueue {
+    pub fn new() -> FairQueue {
+        let state = QueueState { taken: false, waiting: VecDeque::new(), spare: Vec::new() };
+        FairQueue { state: Mutex::new(state) }
     }
 
     /// Takes the lock if nobody has it, else a place at the end of the queue. The place is given
-    /// back with [`Queue::give_back`] after [`Queue::wait`] has returned anything but `TimedOut`.
+    /// back with [`FairQueue::give_back`] after [`FairQueue::wait`] has returned anything but `TimedOut`.
     pub fn enter(&self) -> Option<Arc<Waiter>> {
         let mut state = self.state.lock();
         if !state.taken {
@@ -77,9 +76,8 @@ impl Queue {
         !std::mem::replace(&mut self.state.lock().taken, true)
     }
 
-    /// Waits until the lock is handed to `waiter`, until `give_up` says that it should not wait any
-    /// longer, or until `check_at`. `give_up` is asked whenever somebody calls
-    /// [`Waiter::wake`], and at the end.
+    /// Waits until the lock is handed to `waiter`, until `give_up` says that it should not wait any longer, or
+    /// until `check_at`. `give_up` is called after each [`Waiter::wake`], and at the end.
     pub fn wait(
         &self,
         waiter: &Arc<Waiter>,
@@ -101,25 +99,25 @@ impl Queue {
                 state.waiting.remove(place);
                 Wait::GivenUp
             }
-            // Only the one who hands the lock over takes a place out of the queue.
+            // Only the thread that hands the lock over takes a place out of the queue.
             None => Wait::Granted,
         }
     }
 
-    /// Gives a place in the queue back that is not waited at any more and that nobody wakes.
+    /// Returns a place in the queue for reuse. Nobody waits there, and nobody wakes it.
     pub fn give_back(&self, waiter: Arc<Waiter>) {
         self.state.lock().spare.push(waiter);
     }
 
-    /// Gives the lock up: to the thread that has waited longest, if there is one.
+    /// Releases the lock, and hands it to the thread that has waited longest, if there is one.
     pub fn leave(&self) {
         let next = {
             let mut state = self.state.lock();
             let next = state.waiting.pop_front();
             state.taken = next.is_some();
             if let Some(waiter) = &next {
-                // Under the lock: a thread that gives up at this moment finds that it is not in the
-                // queue any more, and its place may be somebody else's soon.
+                // Under the lock: a thread that gives up at this moment finds that it is not in the queue any
+                // more, and its place may soon be used again.
                 waiter.granted.store(true, Ordering::Release);
             }
             next
@@ -138,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_lock_is_handed_over_in_the_order_of_asking() {
-        let queue = Queue::new();
+        let queue = FairQueue::new();
         assert!(queue.enter().is_none());
         let waiters: Vec<_> = (0..5).map(|_| queue.enter().unwrap()).collect();
         let now = || Some(Instant::now());
@@ -150,7 +148,7 @@ mod tests {
             let granted = |place: usize| wait(&waiters[place], false) == Wait::Granted;
             assert!(granted(place));
             assert!((place + 1..5).filter(|&later| later != 2).all(|later| !granted(later)));
-            // Whoever has it has it, also if it wants to give up.
+            // A thread that has the lock keeps it, even if it wants to give up.
             assert_eq!(wait(&waiters[place], true), Wait::Granted);
         }
         waiters.into_iter().for_each(|waiter| queue.give_back(waiter));

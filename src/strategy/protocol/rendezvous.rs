@@ -1,15 +1,14 @@
-//! Where the replicas of one step and their coordinator meet.
+//! The rendezvous of the replicas of one step and their coordinator.
 //!
-//! A replica is *computing*, *waiting* (in a merge call) or *finished* (its callback returned).
-//! The coordinator (the thread that called `run`) sleeps until nobody computes; then it alone
-//! moves, and it may read what the replicas left and answer those that wait. So the protocol has
-//! one hand-over each way: a replica gives up its part by `arrive` or `finish`, the coordinator
-//! gives it back by `resume`.
+//! A replica is *computing*, *waiting* (in a merge call) or *finished* (its callback returned). The coordinator
+//! (the thread that called `run`) sleeps until nobody computes; then it alone moves, and it may read what the
+//! replicas left and answer those that wait. So the protocol has one hand-over in each direction: a replica hands
+//! its slot over with `arrive` or `finish`, and the coordinator hands it back with `resume`.
 //!
-//! A coordinator that cannot wait any longer *abandons* the step. Replicas that waited are
-//! released, replicas that compute run on, and the coordinator itself counts as present until it
-//! has put its own things in order and leaves. Whoever leaves last, a replica or the coordinator,
-//! learns that it was the last, and nobody else touches the step after that.
+//! A coordinator that cannot wait any longer *abandons* the step. Replicas that waited are released, replicas that
+//! compute run on, and the coordinator counts as present until it has finished its own work and leaves. The last
+//! one to leave, a replica or the coordinator, learns that it is the last, and nobody else uses the step after
+//! that.
 
 use std::time::Instant;
 
@@ -18,9 +17,9 @@ use crossbeam_utils::CachePadded;
 use crate::executor::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::executor::wait::{Signal, Spin};
 
-/// What a replica is doing.
+/// The phase of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum ReplicaPhase {
     /// In the callback.
     Computing,
     /// In a merge call.
@@ -52,7 +51,7 @@ fn present(state: usize) -> usize {
 /// What a replica that finishes, or a coordinator that leaves, learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// The coordinator will see to the rest.
+    /// The step was not abandoned. The coordinator completes it.
     InTime,
     /// The step was abandoned and others are still present.
     Late,
@@ -60,24 +59,23 @@ pub enum Departure {
     LateAndLast,
 }
 
-/// What a coordinator that waited for the replicas finds.
+/// The result of the coordinator's wait for the replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
     /// All callbacks have returned.
     Finished,
     /// Nobody computes, and some replicas wait for an answer.
     Waiting,
-    /// The step was given up while callbacks were running or waiting; the coordinator now
-    /// notifies the threads of all replicas, and calls [`Rendezvous::leave`] in the end.
+    /// The step was abandoned while callbacks were running or waiting; the coordinator now notifies the threads of
+    /// all replicas, and calls [`Rendezvous::leave`] in the end.
     Abandoned,
 }
 
-/// The meeting point of one step.
+/// The rendezvous of one step.
 pub struct Rendezvous {
     /// How many replicas compute, how many threads are present, and whether the step was abandoned.
     state: CachePadded<AtomicUsize>,
-    /// Whether the step was abandoned, for replicas that wait: the state changes too often for
-    /// them to look at it.
+    /// Whether the step was abandoned. Waiting replicas read this flag, because `state` changes too often.
     abandoned: AtomicBool,
     coordinator: Signal,
     phases: Box<[CachePadded<AtomicUsize>]>,
@@ -93,8 +91,8 @@ impl Rendezvous {
         }
     }
 
-    /// Opens the meeting: all replicas compute. The coordinator calls it before it tells any
-    /// replica of the step; all of the step before have finished.
+    /// Opens the step: all replicas compute. The coordinator calls it before it posts the step to any replica; all
+    /// replicas of the step before have finished.
     pub fn open(&self) {
         for phase in &self.phases {
             phase.store(COMPUTING, Ordering::Relaxed);
@@ -103,22 +101,21 @@ impl Rendezvous {
         self.state.store(replicas + ONE_PRESENT, Ordering::Relaxed);
     }
 
-    /// `replica` begins. Changes nothing: what it will write when it finishes is on its way to it while it
-    /// computes.
+    /// `replica` begins. It only prefetches the memory that the replica writes when it finishes.
     pub fn begin(&self, replica: usize) {
         self.phases[replica].store(COMPUTING, Ordering::Relaxed);
     }
 
-    /// What `replica` is doing. Steady only while nobody computes.
-    pub fn phase(&self, replica: usize) -> Phase {
+    /// The phase of `replica`. It is stable only while nobody computes.
+    pub fn phase(&self, replica: usize) -> ReplicaPhase {
         match self.phases[replica].load(Ordering::Acquire) {
-            COMPUTING => Phase::Computing,
-            WAITING => Phase::Waiting,
-            _ => Phase::Finished,
+            COMPUTING => ReplicaPhase::Computing,
+            WAITING => ReplicaPhase::Waiting,
+            _ => ReplicaPhase::Finished,
         }
     }
 
-    /// `replica` begins to wait for an answer. What it asks for must be stored before.
+    /// `replica` begins to wait for an answer. Its request must be stored before.
     pub fn arrive(&self, replica: usize) {
         self.phases[replica].store(WAITING, Ordering::Release);
         let before = self.state.fetch_sub(ONE_COMPUTING, Ordering::AcqRel);
@@ -129,7 +126,7 @@ impl Rendezvous {
 
     /// The callback of `replica` has returned. Its outcome must be stored before.
     pub fn finish(&self, replica: usize) -> Departure {
-        // Whoever was released from a merge call because the step was given up does not count as
+        // A replica that was released from a merge call because the step was abandoned does not count as
         // computing.
         let phase = self.phases[replica].load(Ordering::Relaxed);
         let own = if phase == COMPUTING { ONE_COMPUTING } else { 0 };
@@ -146,10 +143,9 @@ impl Rendezvous {
         departure(self.state.fetch_sub(ONE_PRESENT, Ordering::AcqRel))
     }
 
-    /// Waits, as the coordinator, until nobody computes or `give_up` says that the step must not
-    /// go on, which is looked at when the deadline passes and whenever somebody calls
-    /// [`Rendezvous::wake_coordinator`]. A step whose callbacks have all returned is finished,
-    /// whatever `give_up` says.
+    /// Waits, as the coordinator, until nobody computes or `give_up` returns true. `give_up` is called when the
+    /// deadline passes and after each call of [`Rendezvous::wake_coordinator`]. A step whose callbacks have all
+    /// returned is finished, whatever `give_up` returns.
     pub fn wait_for_all(
         &self,
         spin: Spin,
@@ -171,13 +167,13 @@ impl Rendezvous {
         }
     }
 
-    /// Makes a waiting coordinator look at its `give_up` again.
+    /// Makes a waiting coordinator call its `give_up` again.
     pub fn wake_coordinator(&self) {
         self.coordinator.notify();
     }
 
-    /// Answers `replica`, which waits. The answer must be stored before; the caller then notifies
-    /// the replica's thread.
+    /// Resumes `replica`, which waits. Its reply must be stored before; the caller then notifies the replica's
+    /// thread.
     pub fn resume(&self, replica: usize) {
         self.state.fetch_add(ONE_COMPUTING, Ordering::Relaxed);
         self.phases[replica].store(COMPUTING, Ordering::Release);
@@ -194,7 +190,7 @@ impl Rendezvous {
         self.abandoned.load(Ordering::Acquire)
     }
 
-    /// Gives the step up, as the coordinator, unless all callbacks have returned meanwhile.
+    /// Abandons the step, as the coordinator, unless all callbacks have returned meanwhile.
     pub fn abandon(&self) -> bool {
         let given_up = self
             .state
@@ -214,7 +210,7 @@ impl Rendezvous {
     }
 }
 
-/// What somebody learns who leaves when the state was `before`.
+/// What a thread learns when it leaves and the state was `before`.
 fn departure(before: usize) -> Departure {
     if before & ABANDONED == 0 {
         Departure::InTime

@@ -1,19 +1,18 @@
 //! Replicas that share a device take turns on it.
 //!
-//! A replica has its device from when it is given the turn until it *passes* it on: when it arrives in a
-//! merge call and when its callback has returned. So at most one callback runs on a device, whatever
-//! becomes of the step, and replicas that wait for each other in a merge call hold no device. The turn
-//! goes to the lowest replica that wants it, and replicas that want it together are told so before
-//! one of them begins. So the first replica of a device is always the first to go on.
+//! A replica has its device from when it gets the turn until it *passes* the turn on: when it arrives in a merge
+//! call, and when its callback has returned. So at most one callback runs on a device, also in a step that fails,
+//! and replicas that wait for each other in a merge call hold no device. The turn goes to the lowest replica that
+//! wants it, and all replicas that want it at the same time are registered before one of them begins. So the first
+//! replica of a device is always the first to continue.
 //!
-//! A replica whose callback has not begun needs no thread: who has finished and gives it its first turn begins it
-//! on the same thread, and who waits in a merge call tells its own thread of the step. The threads of the
-//! others are told when the step is given up.
+//! A replica whose callback has not begun needs no thread yet. A replica that finishes and passes on the turn runs
+//! the next one on its own thread; a replica that waits in a merge call posts the step to the next one's thread.
+//! The threads of the remaining replicas are notified when the step is abandoned.
 //!
-//! A step and those nested in it have the same turns, since a replica is at one place in them. A nested one
-//! opens while all replicas of the step around it wait. If it is given up, so is that one: what a late
-//! replica of the inner one passes on may be wanted in the outer one, and every replica there asks
-//! again for itself.
+//! A step and those nested in it have the same turns, since a replica is at one place in them. A nested one opens
+//! while all replicas of the step around it wait. If it is abandoned, so is the outer step: a late replica of the
+//! inner step may pass the turn to the outer step, where every replica asks for its turn itself.
 
 use crossbeam_utils::CachePadded;
 
@@ -23,38 +22,38 @@ use crate::executor::sync::{AtomicBool, Mutex, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
     pub replica: usize,
-    /// It has not begun, and whoever gets this sees to that. Else its thread waits, and is to look again.
+    /// It has not begun, and the caller must begin it. If false, its thread waits, and the caller must notify it.
     pub is_new: bool,
 }
 
 /// The turns of a strategy's steps.
 pub struct Turns {
-    devices: Box<[CachePadded<Mutex<Device>>]>,
+    devices: Box<[CachePadded<Mutex<DeviceTurn>>]>,
     /// The device of each replica.
     device_of: Box<[usize]>,
     has: Box<[CachePadded<AtomicBool>]>,
 }
 
-struct Device {
-    /// Who has the turn.
+struct DeviceTurn {
+    /// The replica that has the turn.
     holder: Option<usize>,
     /// Its replicas, ascending.
-    replicas: Box<[Place]>,
+    replicas: Box<[ReplicaTurn]>,
 }
 
-struct Place {
+struct ReplicaTurn {
     replica: usize,
     wants: bool,
-    /// Its thread was told of the step.
+    /// Its thread was notified of the step.
     notified: bool,
 }
 
-impl Device {
-    fn place(&mut self, replica: usize) -> Option<&mut Place> {
+impl DeviceTurn {
+    fn place(&mut self, replica: usize) -> Option<&mut ReplicaTurn> {
         self.replicas.iter_mut().find(|place| place.replica == replica)
     }
 
-    /// Gives the turn to the first that wants it.
+    /// Gives the turn to the first replica that wants it.
     fn give(&mut self, has: &[CachePadded<AtomicBool>]) -> Option<Next> {
         if self.holder.is_some() {
             return None;
@@ -73,8 +72,8 @@ impl Turns {
     pub fn new(device_of: Box<[usize]>, devices: usize) -> Turns {
         let of_device = |device: usize| {
             let own = device_of.iter().enumerate().filter(move |&(_, &of)| of == device);
-            let place = |(replica, _)| Place { replica, wants: false, notified: false };
-            CachePadded::new(Mutex::new(Device {
+            let place = |(replica, _)| ReplicaTurn { replica, wants: false, notified: false };
+            CachePadded::new(Mutex::new(DeviceTurn {
                 holder: None,
                 replicas: own.map(place).collect(),
             }))
@@ -86,8 +85,8 @@ impl Turns {
         }
     }
 
-    /// A step opens: all replicas want their devices, and the first of each device has it, which `notify`
-    /// is told. In steps around this one all of them wait.
+    /// A step opens: all replicas want their devices, and the first of each device has it, and `notify` is called
+    /// with it. In the steps around this one all replicas wait.
     pub fn open(&self, mut notify: impl FnMut(usize)) {
         for device in &self.devices {
             let next = {
@@ -120,7 +119,7 @@ impl Turns {
         self.has[replica].load(Ordering::Acquire)
     }
 
-    /// `replica` does not compute any more, or gives up wanting to. Returns who has the turn instead.
+    /// `replica` does not compute any more, or gives up wanting to. Returns the replica that has the turn now.
     pub fn pass(&self, replica: usize) -> Option<Next> {
         let mut device = self.devices[self.device_of[replica]].lock();
         device.place(replica)?.wants = false;
@@ -132,8 +131,8 @@ impl Turns {
         device.give(&self.has)
     }
 
-    /// All replicas for which `which` says so want their turn again, as those that were answered in a
-    /// merge call do.
+    /// All replicas for which `which` returns true want their turn again; these are the replicas that got a reply
+    /// in a merge call.
     pub fn want_again(&self, which: impl Fn(usize) -> bool) {
         for device in &self.devices {
             let mut device = device.lock();
@@ -144,7 +143,7 @@ impl Turns {
         }
     }
 
-    /// `replica`, which nobody has answered, wants its turn, too. Returns whether it has it.
+    /// `replica`, which got no reply, wants its turn, too. Returns whether it has it.
     pub fn want(&self, replica: usize) -> bool {
         let mut device = self.devices[self.device_of[replica]].lock();
         if device.holder != Some(replica) {
@@ -157,7 +156,7 @@ impl Turns {
         device.holder == Some(replica)
     }
 
-    /// The step was given up: tells `notify` whose threads have not been told of it yet.
+    /// The step was abandoned: calls `notify` for each replica whose thread was not notified yet.
     pub fn notify_rest(&self, mut notify: impl FnMut(usize)) {
         for device in &self.devices {
             let mut rest: Vec<usize> = Vec::new();
@@ -214,7 +213,7 @@ mod tests {
         let mut rest = Vec::new();
         turns.notify_rest(|replica| rest.push(replica));
         assert_eq!(rest, [1, 2]);
-        turns.notify_rest(|replica| panic!("{replica} is told twice"));
+        turns.notify_rest(|replica| panic!("{replica} is notified twice"));
         assert_eq!(turns.pass(1), None);
         assert_eq!(turns.pass(0), next(2, false));
     }

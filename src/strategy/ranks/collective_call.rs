@@ -1,26 +1,26 @@
-//! Meetings: what ranks do together begins with each saying where it is, which is also a vote.
+//! Collectives of ranks. Each begins with an exchange of descriptors, which is also a vote.
 
 use std::fmt;
 
-use super::descriptor::{BYTES, Descriptor, Kind};
-use super::disagreement::{Difference, all_agree, differ_in_quantities, disagreement};
+use super::descriptor::{BYTES, CollectiveKind, Descriptor};
+use super::disagreement::{QuantityDifference, all_agree, differ_in_quantities, disagreement};
 use super::group::{Ranks, count};
 use super::quantities::{Quantities, agreement_of};
-use super::series::{Ended, Series, Turn};
+use super::series::{CommunicatorState, Ended, Series};
 use crate::cluster::communicator::GpuCommunicator;
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, ReplicaFailures, Result, Status};
 use crate::observe::{self, Phase};
 use parking_lot::MutexGuard;
 
-/// What this rank calls the others for.
+/// A rank's call of a collective.
 pub(crate) struct Call<'a> {
-    pub kind: Kind,
-    /// What it is at, for messages.
+    pub kind: CollectiveKind,
+    /// The operation, for messages.
     pub what: &'a dyn fmt::Display,
-    /// What all ranks must agree about; see [`super::agreement`].
+    /// The hash that must be equal on all ranks; see [`super::agreement`].
     pub agreement: u64,
-    /// What that is made of, to be told where ranks differ.
+    /// The quantities of that hash, which are formatted where ranks differ.
     pub quantities: &'a Quantities<'a>,
     /// Numbers for the others.
     pub numbers: [u64; 2],
@@ -29,40 +29,40 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// A call that only says where this rank is.
-    pub fn to(kind: Kind, what: &'a dyn fmt::Display) -> Call<'a> {
+    /// A call that sends only this rank's operation.
+    pub fn to(kind: CollectiveKind, what: &'a dyn fmt::Display) -> Call<'a> {
         Call { kind, what, agreement: 0, quantities: &|_| {}, numbers: [0; 2], length: 0 }
     }
 
-    /// The same call, for which these must be the same on all ranks.
+    /// The same call, with quantities that must be equal on all ranks.
     pub fn agreeing(self, quantities: &'a Quantities<'a>) -> Call<'a> {
         Call { agreement: agreement_of(quantities), quantities, ..self }
     }
 }
 
-/// In place of the examples of a run that a rank has failed to begin: it passes over the element.
+/// Sent instead of the number of examples by a rank that could not begin a run and passes over the element.
 pub(crate) const PASSED_OVER: u64 = u64::MAX;
 
-/// All ranks are here, for the same, and none has failed. What they exchange is exchanged while this
-/// lives; nobody else meets meanwhile.
+/// A collective that all ranks have started, and in which none has failed. Ranks exchange data while this lives;
+/// no other collective of the engine runs meanwhile.
 pub(crate) struct Collective<'a> {
     ranks: &'a Ranks,
-    turn: MutexGuard<'a, Turn>,
+    turn: MutexGuard<'a, CommunicatorState>,
     descriptors: Vec<Descriptor>,
 }
 
 impl Ranks {
-    /// Begins a series of meetings, in which a failure of one rank fails all that follows.
+    /// Begins a series of collectives. After a failure of one rank all later collectives of the series fail.
     pub(crate) fn begin(&self, step: u64) {
         self.series.lock().begin(step);
     }
 
-    /// Says to which step the series belongs.
+    /// Sets the step of the series.
     pub(crate) fn is_step(&self, step: u64) {
         self.series.lock().step = step;
     }
 
-    /// Whether a rank passes over what all of them were to begin with this series.
+    /// Whether a rank passes over the run that this series was to begin.
     pub(crate) fn passes_over(&self) -> bool {
         self.series.lock().passes_over
     }
@@ -72,12 +72,11 @@ impl Ranks {
         self.series.lock().is_open = false;
     }
 
-    /// Meets the others. `here` is what this rank has come to by itself: if it is an error, the others
-    /// are told and fail, too, and this rank gets its own error back.
+    /// Starts a collective. `here` is this rank's own result: if it is an error, the collective fails on all
+    /// ranks, and this rank gets its own error back.
     ///
-    /// Fails with [`Error::Rank`] if another rank has failed or is somewhere else, if one of both was
-    /// so earlier in the series (then nothing is exchanged), and with UNAVAILABLE if the engine cannot
-    /// bring the ranks together.
+    /// Fails with [`Error::Rank`] if another rank has failed or is at another operation, or if that happened
+    /// earlier in the series (then nothing is exchanged); and with UNAVAILABLE if the engine fails.
     pub(crate) fn start_collective<T>(
         &self,
         call: Call<'_>,
@@ -115,7 +114,7 @@ impl Ranks {
         if let Some(ended) = ended {
             let error = here.err().unwrap_or_else(|| ended.error());
             let passes_over =
-                |it: &Descriptor| it.kind == Kind::Run && it.numbers[0] == PASSED_OVER;
+                |it: &Descriptor| it.kind == CollectiveKind::Run && it.numbers[0] == PASSED_OVER;
             series.passes_over = descriptors.iter().any(passes_over);
             series.ended = Some(ended);
             return Err(error);
@@ -126,7 +125,7 @@ impl Ranks {
     fn describe(&self, call: &Call<'_>, series: &Series, failure: Option<&Error>) -> Descriptor {
         let (status, text) = match failure {
             None => (Status::Ok, call.what.to_string()),
-            // Little of a message fits: what went wrong comes first, and not who was stopped by it.
+            // Little of a message fits, so the cause comes first, and not the replicas that it stopped.
             Some(error) => {
                 let brief = error.replicas().map(ReplicaFailures::brief);
                 (error.status(), brief.unwrap_or_else(|| error.to_string()))
@@ -156,20 +155,21 @@ impl Ranks {
             .collect()
     }
 
-    /// What ranks differ in that are at the same place: all ask each other, since all see that they do.
+    /// The quantity that differs between ranks that are at the same operation. All ranks take part, since all see
+    /// that they differ.
     fn difference(
         &self,
         descriptors: &[Descriptor],
         quantities: &Quantities<'_>,
-    ) -> Result<Option<Difference>> {
+    ) -> Result<Option<QuantityDifference>> {
         match differ_in_quantities(descriptors) {
             true => self.first_difference(quantities),
             false => Ok(None),
         }
     }
 
-    /// Uses the engine no more, which has failed; the error of the call that has found it out.
-    fn break_off(&self, turn: &mut Turn, error: &Error, own: &Descriptor) -> Error {
+    /// Marks the engine as broken, after a failure; returns the error of the call that has found it.
+    fn break_off(&self, turn: &mut CommunicatorState, error: &Error, own: &Descriptor) -> Error {
         let rank = match error.unnamed() {
             Error::Rank { rank, .. } => *rank,
             _ => None,
@@ -183,7 +183,7 @@ impl Ranks {
         );
         let ended = turn.broken.insert(Ended { rank, status: Status::Unavailable, message });
         match error.status() {
-            // This call has waited for it; those that follow do not.
+            // Only this call has reached its deadline; later calls fail at once.
             Status::DeadlineExceeded => {
                 Ended { status: Status::DeadlineExceeded, ..ended.clone() }.error()
             }
@@ -192,15 +192,14 @@ impl Ranks {
     }
 }
 
-/// What failed, if a rank has.
+/// The failures of ranks, if there are any.
 fn failures(descriptors: &[Descriptor]) -> Option<Ended> {
-    let failed = || {
-        descriptors.iter().enumerate().filter(|(_, descriptors)| descriptors.status != Status::Ok)
-    };
+    let failed =
+        || descriptors.iter().enumerate().filter(|(_, descriptor)| descriptor.status != Status::Ok);
     let (rank, first) = failed().next()?;
     let lines: Vec<String> = failed()
-        .map(|(rank, descriptors)| {
-            format!("rank {rank} failed: {}: {}", descriptors.status.name(), descriptors.text)
+        .map(|(rank, descriptor)| {
+            format!("rank {rank} failed: {}: {}", descriptor.status.name(), descriptor.text)
         })
         .collect();
     Some(Ended { rank: Some(rank), status: first.status, message: lines.join("\n") })
@@ -209,20 +208,20 @@ fn failures(descriptors: &[Descriptor]) -> Option<Ended> {
 impl Collective<'_> {
     /// The numbers of each rank.
     pub fn numbers(&self) -> impl Iterator<Item = [u64; 2]> {
-        self.descriptors.iter().map(|descriptors| descriptors.numbers)
+        self.descriptors.iter().map(|descriptor| descriptor.numbers)
     }
 
-    /// What all ranks have to send, which is as many bytes as each has announced.
+    /// Gathers the bytes of all ranks. Each rank sends as many as its descriptor says.
     pub fn all_gather(&mut self, send: &[u8]) -> Result<Gathered> {
         let counts: Vec<usize> =
-            self.descriptors.iter().map(|descriptors| descriptors.length as usize).collect();
+            self.descriptors.iter().map(|descriptor| descriptor.length as usize).collect();
         let all = counts.iter().try_fold(0_usize, |sum, &count| sum.checked_add(count));
         let mut bytes = zeros(all.unwrap_or(usize::MAX))?;
         self.all_gather_into(send, &mut bytes, &counts)?;
         Ok(Gathered { bytes, counts })
     }
 
-    /// As [`Collective::all_gather`], of parts whose lengths all ranks know, into memory of the caller's.
+    /// As [`Collective::all_gather`], with lengths that all ranks know, into the caller's memory.
     pub fn all_gather_into(
         &mut self,
         send: &[u8],
@@ -247,7 +246,7 @@ impl Collective<'_> {
         })
     }
 
-    /// As [`Collective::all_to_all`], of memory of GPUs, which what joins the ranks has to move.
+    /// As [`Collective::all_to_all`], with GPU memory, which the engine must be able to move.
     pub fn all_to_all_on_gpus(
         &mut self,
         (send, send_counts): (&DeviceMemory, &[usize]),
@@ -258,7 +257,7 @@ impl Collective<'_> {
         })
     }
 
-    /// As [`Collective::all_gather_into`], of memory of GPUs.
+    /// As [`Collective::all_gather_into`], with GPU memory.
     pub fn all_gather_on_gpus(
         &mut self,
         send: &DeviceMemory,
@@ -283,7 +282,7 @@ impl Collective<'_> {
         self.exchange((bytes.len(), 0), |collective| collective.ranks.engine.broadcast(bytes, 0))
     }
 
-    /// Exchanges so many bytes, sent and received. Ranks that cannot do so do not meet any more.
+    /// Runs an exchange of this many sent and received bytes. If it fails, the engine is broken.
     fn exchange(
         &mut self,
         (sent, received): (usize, usize),
@@ -297,7 +296,7 @@ impl Collective<'_> {
     }
 }
 
-/// What all ranks have sent.
+/// The bytes that all ranks have sent.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     bytes: Vec<u8>,
@@ -316,7 +315,7 @@ impl Gathered {
     }
 }
 
-/// So many bytes, all 0.
+/// This many zero bytes.
 pub(crate) fn zeros(bytes: usize) -> Result<Vec<u8>> {
     let mut memory = Vec::new();
     memory.try_reserve_exact(bytes).map_err(|_| {

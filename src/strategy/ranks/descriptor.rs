@@ -1,26 +1,27 @@
-//! What each rank says when the ranks meet: where it is in the program, and whether it failed.
+//! Descriptors: what each rank sends at the beginning of a collective. A descriptor says where the rank is in the
+//! program, and whether it failed.
 
 use crate::error::{Error, Result, Status};
 
 /// Bytes of a descriptor on the wire.
 pub(super) const BYTES: usize = 256;
 
-/// How much text fits into one.
+/// The length of the text in a descriptor.
 const TEXT: usize = BYTES - TEXT_AT;
 
-/// Where the text begins.
+/// The offset of the text.
 const TEXT_AT: usize = 80;
 
-/// Where a checksum of everything else stands: what is damaged is not believed, such as a length.
+/// The position of a checksum of all other bytes, so that damaged values, such as a length, are not used.
 const CHECKSUM: std::ops::Range<usize> = 72..76;
 
 /// The first bytes of every descriptor: what it is and how it is laid out.
 const MAGIC: u32 = 0x554d_4202;
 
-/// What the ranks meet for.
+/// The purpose of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum CollectiveKind {
     /// A strategy is made.
     Strategy = 1,
     /// A variable is made.
@@ -29,7 +30,7 @@ pub(crate) enum Kind {
     Run = 3,
     /// The commit point of a step, or of a change outside of one.
     Commit = 4,
-    /// A value is put together from the components of all ranks.
+    /// A value is gathered from all ranks.
     Value = 5,
     /// A value is reduced.
     Reduce = 6,
@@ -41,51 +42,51 @@ pub(crate) enum Kind {
     Fingerprint = 9,
     /// A part of the input is taken.
     Input = 10,
-    /// State that is kept in parts is put together.
+    /// Sharded state is gathered.
     State = 11,
 }
 
-impl Kind {
-    const ALL: [Kind; 11] = [
-        Kind::Strategy,
-        Kind::Variable,
-        Kind::Run,
-        Kind::Commit,
-        Kind::Value,
-        Kind::Reduce,
-        Kind::Assign,
-        Kind::Gradients,
-        Kind::Fingerprint,
-        Kind::Input,
-        Kind::State,
+impl CollectiveKind {
+    const ALL: [CollectiveKind; 11] = [
+        CollectiveKind::Strategy,
+        CollectiveKind::Variable,
+        CollectiveKind::Run,
+        CollectiveKind::Commit,
+        CollectiveKind::Value,
+        CollectiveKind::Reduce,
+        CollectiveKind::Assign,
+        CollectiveKind::Gradients,
+        CollectiveKind::Fingerprint,
+        CollectiveKind::Input,
+        CollectiveKind::State,
     ];
 }
 
-/// What one rank says.
+/// The descriptor of one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor {
-    pub kind: Kind,
-    /// OK, or why this rank has failed.
+    pub kind: CollectiveKind,
+    /// OK, or the status with which this rank has failed.
     pub status: Status,
-    /// Which strategy it is, the same on all ranks.
+    /// The id of the strategy, the same on all ranks.
     pub strategy: u64,
-    /// Which series of meetings of the strategy, and which meeting of the series.
+    /// The number of the series in the strategy, and below of the collective in the series.
     pub series: u64,
     pub operation: u64,
     /// The step that the rank is in, for messages; 0 outside of steps.
     pub step: u64,
-    /// What all ranks must agree about: the hash of names, shapes and the like.
+    /// The hash of the quantities that must be equal on all ranks: names, shapes and the like.
     pub agreement: u64,
-    /// Numbers that the others need; what they are depends on the kind.
+    /// Numbers for the other ranks; their meaning depends on the kind.
     pub numbers: [u64; 2],
-    /// How many bytes the rank sends to all others once the meeting has found nothing wrong.
+    /// How many bytes the rank sends to all others if the descriptors agree.
     pub length: u64,
-    /// What the rank is at, or what its failure says; as much of it as fits.
+    /// The rank's operation, or the message of its failure, cut to fit.
     pub text: String,
 }
 
 impl Descriptor {
-    /// As bytes. A text that is too long is cut between two characters.
+    /// Encodes the descriptor. A text that is too long is cut between two characters.
     pub fn encode(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         let text = &self.text[..self.text.floor_char_boundary(TEXT)];
@@ -112,7 +113,7 @@ impl Descriptor {
         bytes
     }
 
-    /// What rank `rank` has sent. DATA_LOSS if it is no descriptor of this version of the library.
+    /// Decodes the descriptor of rank `rank`. DATA_LOSS if it is none of this version of the library.
     pub fn decode(bytes: &[u8], rank: usize) -> Result<Descriptor> {
         let foreign = || {
             let message = format!(
@@ -127,7 +128,7 @@ impl Descriptor {
         };
         let decode = || {
             let magic = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?);
-            let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == bytes[4])?;
+            let kind = CollectiveKind::ALL.into_iter().find(|kind| *kind as u8 == bytes[4])?;
             let status = Status::from_code(bytes[5].into())?;
             let length = usize::from(u16::from_le_bytes(bytes[6..8].try_into().ok()?));
             let text = bytes.get(TEXT_AT..TEXT_AT + length)?;
@@ -149,19 +150,19 @@ impl Descriptor {
         decode().ok_or_else(foreign)
     }
 
-    /// Whether two ranks are at the same place of the same program.
+    /// Whether two ranks are at the same operation of the same program.
     pub fn is_with(&self, other: &Descriptor) -> bool {
         let place = |it: &Descriptor| (it.strategy, it.series, it.operation, it.kind);
         place(self) == place(other)
     }
 
-    /// What must be the same on all ranks that say so. A run may be begun without an element, by a rank that
-    /// could not make it and is to fail.
+    /// The hash that must be equal on all ranks that have one. A rank that could not make an element begins a run
+    /// without one, in order to fail.
     pub fn agreed(&self) -> Option<u64> {
-        (self.kind != Kind::Run || self.agreement != 0).then_some(self.agreement)
+        (self.kind != CollectiveKind::Run || self.agreement != 0).then_some(self.agreement)
     }
 
-    /// Where the rank is, in words.
+    /// A description of the rank's operation, for messages.
     pub fn about(&self) -> String {
         let step = match self.step {
             0 => "outside of steps".to_owned(),
@@ -171,7 +172,7 @@ impl Descriptor {
     }
 }
 
-/// Of all bytes of a descriptor that are not the checksum itself.
+/// The checksum of all other bytes of a descriptor.
 fn checksum(bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&bytes[..CHECKSUM.start]);
@@ -185,7 +186,7 @@ mod tests {
 
     fn descriptor(text: &str) -> Descriptor {
         Descriptor {
-            kind: Kind::Gradients,
+            kind: CollectiveKind::Gradients,
             status: Status::DataLoss,
             strategy: 1,
             series: u64::MAX,
@@ -204,7 +205,7 @@ mod tests {
             let sent = descriptor(text);
             assert_eq!(Descriptor::decode(&sent.encode(), 0).unwrap(), sent);
         }
-        for kind in Kind::ALL {
+        for kind in CollectiveKind::ALL {
             let sent = Descriptor { kind, ..descriptor("") };
             assert_eq!(Descriptor::decode(&sent.encode(), 0).unwrap().kind, kind);
         }

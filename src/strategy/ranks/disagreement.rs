@@ -1,9 +1,9 @@
-//! What to say of ranks that disagree: who is where or, where all are at the same, which quantity is the
-//! first that differs.
+//! Messages about ranks that disagree: at which operation each rank is; if all are at the same operation, the
+//! first quantity that differs.
 
 use std::fmt;
 
-use super::descriptor::{Descriptor, Kind};
+use super::descriptor::{CollectiveKind, Descriptor};
 use super::group::Ranks;
 use super::quantities::{Quantities, prefixes};
 use super::series::Ended;
@@ -12,16 +12,16 @@ use crate::error::{Result, Status};
 /// Bytes of a quantity on the wire.
 const BYTES: usize = 512;
 
-/// So many ranks are named one by one.
+/// Up to this many ranks are listed in a message.
 const NAMED: usize = 8;
 
-/// A quantity, and what it is on each rank that has any.
-pub(super) struct Difference {
+/// A quantity, and its value on each rank that has it.
+pub(super) struct QuantityDifference {
     name: String,
     values: Vec<(usize, String)>,
 }
 
-/// Whether all ranks are at the same place and agree about everything.
+/// Whether all ranks are at the same operation with equal quantities.
 pub(super) fn all_agree(descriptors: &[Descriptor]) -> bool {
     let mut agreed = descriptors.iter().filter_map(Descriptor::agreed);
     let first = agreed.next();
@@ -29,7 +29,7 @@ pub(super) fn all_agree(descriptors: &[Descriptor]) -> bool {
         && agreed.all(|other| Some(other) == first)
 }
 
-/// Whether all ranks are at the same place, but do not agree about what they do there.
+/// Whether all ranks are at the same operation, but with different quantities.
 pub(super) fn differ_in_quantities(descriptors: &[Descriptor]) -> bool {
     let is_there =
         |other: &Descriptor| other.text == descriptors[0].text && other.is_with(&descriptors[0]);
@@ -37,16 +37,16 @@ pub(super) fn differ_in_quantities(descriptors: &[Descriptor]) -> bool {
 }
 
 impl Ranks {
-    /// The first quantity in which ranks differ, of which this one has these. All ranks call it together.
+    /// The first quantity that differs between ranks; `quantities` are this rank's. A collective call.
     ///
-    /// They look for it by halves: a word from each rank and round. So it takes no memory to speak of,
-    /// however many there are.
+    /// It is a binary search: each rank sends 8 bytes in each round. So it takes little memory, however many
+    /// quantities there are.
     pub(super) fn first_difference(
         &self,
         quantities: &Quantities<'_>,
-    ) -> Result<Option<Difference>> {
+    ) -> Result<Option<QuantityDifference>> {
         let own = prefixes(quantities);
-        // Behind its last quantity a rank agrees with those that have as many.
+        // After its last quantity a rank agrees with all ranks that have the same number of quantities.
         let prefix = |at: u64| {
             let known = usize::try_from(at).ok().and_then(|at| own.get(at));
             known.map_or(!(own.len() as u64), |&hash| hash)
@@ -56,11 +56,11 @@ impl Ranks {
         let (mut first, mut end) = (0, all);
         while first < end {
             let middle = first + (end - first) / 2;
-            let descriptors = self.words(prefix(middle))?;
-            // Who has none at all differs in none.
-            let mut descriptors = descriptors.iter().zip(&counts).filter(|(_, count)| **count > 0);
-            let hash = descriptors.next().map(|(hash, _)| hash);
-            match descriptors.all(|(other, _)| Some(other) == hash) {
+            let hashes = self.words(prefix(middle))?;
+            // A rank without quantities differs in none.
+            let mut hashes = hashes.iter().zip(&counts).filter(|(_, count)| **count > 0);
+            let hash = hashes.next().map(|(hash, _)| hash);
+            match hashes.all(|(other, _)| Some(other) == hash) {
                 true => first = middle + 1,
                 false => end = middle,
             }
@@ -80,8 +80,8 @@ impl Ranks {
         bytes[..name.len()].copy_from_slice(name.as_bytes());
         let value = cut(&value, BYTES - name.len() - 1);
         bytes[name.len() + 1..name.len() + 1 + value.len()].copy_from_slice(value.as_bytes());
-        let descriptors = self.gather_alike(&bytes)?;
-        let lines: Vec<(String, String)> = descriptors
+        let gathered = self.gather_alike(&bytes)?;
+        let lines: Vec<(String, String)> = gathered
             .chunks(BYTES)
             .map(|bytes| {
                 let text = String::from_utf8_lossy(bytes);
@@ -98,21 +98,24 @@ impl Ranks {
             false => (rank, format!("{its_name} {value}")),
         });
         let values = values.collect();
-        Ok(Some(Difference { name, values }))
+        Ok(Some(QuantityDifference { name, values }))
     }
 
     fn words(&self, own: u64) -> Result<Vec<u64>> {
-        let descriptors = self.gather_alike(&own.to_le_bytes())?;
+        let gathered = self.gather_alike(&own.to_le_bytes())?;
         let word =
             |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-        Ok(descriptors.chunks(8).map(word).collect())
+        Ok(gathered.chunks(8).map(word).collect())
     }
 }
 
-/// The error of ranks that disagree; of quantities in `difference`, if one is known.
-pub(super) fn disagreement(descriptors: &[Descriptor], difference: Option<&Difference>) -> Ended {
+/// The error of ranks that disagree; it names the quantity of `difference`, if it is known.
+pub(super) fn disagreement(
+    descriptors: &[Descriptor],
+    difference: Option<&QuantityDifference>,
+) -> Ended {
     let (what, odd) = match difference {
-        Some(Difference { name, values }) => {
+        Some(QuantityDifference { name, values }) => {
             let (groups, odd) = groups(values);
             let of =
                 |(value, ranks): &(&String, Vec<usize>)| format!("{value} on {}", Named(ranks));
@@ -134,7 +137,7 @@ pub(super) fn disagreement(descriptors: &[Descriptor], difference: Option<&Diffe
         }
     };
     let advice = match (difference, descriptors[0].kind) {
-        (Some(_), Kind::Run) => {
+        (Some(_), CollectiveKind::Run) => {
             "of a dataset that is distributed over the ranks all ranks must read the same batches, of which \
              each gets its part: the same data and operations, with the same counts and seeds, and as \
              many elements taken. Where each rank is to read data of its own, distribute the dataset \
@@ -152,7 +155,7 @@ pub(super) fn disagreement(descriptors: &[Descriptor], difference: Option<&Diffe
 /// A value, and the ranks that have it.
 type Group<'a> = (&'a String, Vec<usize>);
 
-/// Which ranks have which value, the value of more than half of them last; and who does not have that one.
+/// Groups ranks by value, the value of more than half of them last; and the ranks that do not have that value.
 fn groups(values: &[(usize, String)]) -> (Vec<Group<'_>>, Option<Vec<usize>>) {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for &(rank, ref value) in values {
@@ -180,7 +183,7 @@ fn odd_one(odd: Option<&[usize]>) -> String {
     }
 }
 
-/// Ranks in words.
+/// Formats a list of ranks.
 struct Named<'a>(&'a [usize]);
 
 impl fmt::Display for Named<'_> {

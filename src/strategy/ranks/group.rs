@@ -1,9 +1,9 @@
-//! The ranks of one strategy, and what they know of each other.
+//! The group of ranks of one strategy.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::series::{Series, Turn};
+use super::series::{CommunicatorState, Series};
 use super::totals::AllTotals;
 use crate::cluster::communicator::Communicator;
 use crate::error::Result;
@@ -14,17 +14,17 @@ use parking_lot::{Mutex, MutexGuard};
 /// The ranks that one strategy is spread over, of which there are two or more.
 pub struct Ranks {
     pub(super) engine: Arc<dyn Communicator>,
-    pub(super) turn: Arc<Mutex<Turn>>,
+    pub(super) turn: Arc<Mutex<CommunicatorState>>,
     /// A number of the strategy that all ranks have.
     pub(super) tag: u64,
     /// How many replicas each rank has.
     pub(super) replicas: Vec<usize>,
-    /// Whether how many there are together was chosen, and the bits of a step must not depend on how they
-    /// are spread over ranks.
+    /// Whether the global replica count is fixed, so that the bits of a step must not depend on how replicas are
+    /// distributed over ranks.
     pub(super) is_fixed: bool,
     pub(super) series: Mutex<Series>,
     pub(super) totals: Mutex<AllTotals>,
-    /// What the ranks have of the variables that are divided among them.
+    /// How many bytes of sharded variables each rank has.
     pub(super) loads: Mutex<Loads>,
     /// By [`Variable::key`](crate::values::variable::Variable::key), the variables whose updates wait for
     /// a commit point.
@@ -32,7 +32,7 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// What all ranks send, as many bytes each.
+    /// Gathers the same number of bytes from each rank.
     pub(super) fn gather_alike(&self, own: &[u8]) -> Result<Vec<u8>> {
         let size = self.size();
         let mut bytes = vec![0; own.len() * size];
@@ -46,12 +46,12 @@ impl Ranks {
         self.updating.lock()
     }
 
-    /// What joins the ranks.
+    /// The communicator that connects the ranks.
     pub(in crate::strategy) fn engine(&self) -> &Arc<dyn Communicator> {
         &self.engine
     }
 
-    /// Whether what joins the ranks moves memory of GPUs, too.
+    /// Whether the communicator moves GPU memory, too.
     pub(crate) fn moves_memory_of_gpus(&self) -> bool {
         self.engine.on_gpus().is_some()
     }
@@ -76,21 +76,20 @@ impl Ranks {
         &self.replicas
     }
 
-    /// Whether the number of all replicas was chosen, so that a step has the same bits whatever the number
-    /// of ranks.
+    /// Whether the global replica count is fixed, so that a step has the same bits for every number of ranks.
     pub(crate) fn has_fixed_replicas(&self) -> bool {
         self.is_fixed
     }
 
-    /// The number of this rank's first replica among those of all ranks.
+    /// The global id of this rank's first replica.
     pub fn first_replica(&self) -> usize {
         self.replicas[..self.rank()].iter().sum()
     }
 }
 
-/// Whose turn it is to use `engine`: strategies that share one take turns.
-pub(super) fn turn_of(engine: &Arc<dyn Communicator>) -> Arc<Mutex<Turn>> {
-    type Known = (Weak<dyn Communicator>, Arc<Mutex<Turn>>);
+/// The state of `engine`, behind a lock: strategies that share an engine use it in turn.
+pub(super) fn turn_of(engine: &Arc<dyn Communicator>) -> Arc<Mutex<CommunicatorState>> {
+    type Known = (Weak<dyn Communicator>, Arc<Mutex<CommunicatorState>>);
     static TURNS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
     let mut turns = TURNS.lock();
     turns.retain(|(known, _)| known.strong_count() > 0);
@@ -109,7 +108,7 @@ impl fmt::Debug for Ranks {
     }
 }
 
-/// Notes what goes out and comes in, what a rank sends to itself included.
+/// Counts the sent and received bytes, including those that a rank sends to itself.
 pub(super) fn count(sent: usize, received: usize) {
     observe::count(Counter::Exchanged, || (sent + received) as u64);
 }

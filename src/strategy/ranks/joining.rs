@@ -1,25 +1,25 @@
-//! What ranks do together before their first step: they make the strategy and its variables.
+//! Collectives before the first step: the ranks make the strategy and its variables.
 
 #![expect(unsafe_code, reason = "the initial value of a variable that nobody has yet is replaced")]
 
 use std::sync::Arc;
 
 use super::collective_call::{Call, zeros};
-use super::descriptor::Kind;
+use super::descriptor::CollectiveKind;
 use super::group::{Ranks, turn_of};
 use super::quantities::AddQuantity;
 use crate::cluster::communicator::Communicator;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
-use crate::values::sharding::{Loads, Sharding};
+use crate::values::sharding::{Loads, VariableSharding};
 use parking_lot::Mutex;
 
 impl Ranks {
-    /// The ranks that `engine` joins, of which there are two or more, once all of them have made a
-    /// strategy as this one has; and what was made. `about` says how many replicas it has, and a number
-    /// that no other strategy of this rank has. `in_sync` is how many replicas there are to be on all ranks
-    /// together, if that was chosen.
+    /// The ranks that `engine` joins, of which there are two or more, once all of them have made a strategy as
+    /// this one has; and what was made. `about` says how many replicas it has, and a number that no other strategy
+    /// of this rank has. `in_sync` is how many replicas there are to be on all ranks together, if that count is
+    /// fixed.
     pub(in crate::strategy) fn join<T>(
         engine: &Arc<dyn Communicator>,
         made: Result<T>,
@@ -49,23 +49,24 @@ impl Ranks {
         };
         let quantities =
             |add: &mut AddQuantity<'_>| add(&"the number of replicas in sync", in_sync.into());
-        let call = Call { numbers, ..Call::to(Kind::Strategy, &what).agreeing(&quantities) };
+        let call =
+            Call { numbers, ..Call::to(CollectiveKind::Strategy, &what).agreeing(&quantities) };
         let (collective, made) = ranks.start_collective(call, made)?;
-        let descriptors: Vec<[u64; 2]> = collective.numbers().collect();
+        let numbers: Vec<[u64; 2]> = collective.numbers().collect();
         drop(collective);
-        ranks.tag = descriptors[0][1];
-        ranks.replicas = descriptors.iter().map(|numbers| numbers[0] as usize).collect();
+        ranks.tag = numbers[0][1];
+        ranks.replicas = numbers.iter().map(|own| own[0] as usize).collect();
         Ok((made, Arc::new(ranks)))
     }
 
-    /// Has the variable `name` begin with rank 0's `value` on all ranks. It is the variable's, and
-    /// nobody else's yet. What fails is [`Error::Rank`], also where it is this rank: the others know.
-    /// Returns how it is divided, if optimizers can update it and all ranks have it in host memory.
+    /// Sets the initial value of the variable `name` to rank 0's `value` on all ranks. Nobody else has the tensor
+    /// yet. A failure is [`Error::Rank`], also on the rank that failed, since the other ranks know of it. Returns
+    /// the sharding, if optimizers can update the variable and all ranks have it in host memory.
     pub(in crate::strategy) fn same_initial(
         &self,
         name: &str,
         value: &Tensor,
-    ) -> Result<Option<Sharding>> {
+    ) -> Result<Option<VariableSharding>> {
         let (dtype, shape) = (value.dtype(), value.shape());
         let what = format_args!("the making of variable '{name}', {dtype} of shape {shape}");
         let quantities = |add: &mut AddQuantity<'_>| {
@@ -75,7 +76,7 @@ impl Ranks {
         };
         let call = Call {
             numbers: [u64::from(value.device().is_host_memory()), 0],
-            ..Call::to(Kind::Variable, &what).agreeing(&quantities)
+            ..Call::to(CollectiveKind::Variable, &what).agreeing(&quantities)
         };
         let is_here = value.device().is_host_memory() && value.layout().is_contiguous();
         let copy = || {
@@ -88,11 +89,11 @@ impl Ranks {
         let (mut collective, mut copy) =
             self.start_collective(call, copy()).map_err(|error| self.known_to_all(error))?;
         collective.broadcast(match is_here {
-            // SAFETY: nobody else has the variable's value yet, and all of its bytes lie in a row.
+            // SAFETY: nobody else has the variable's value yet, and its bytes are contiguous.
             true => unsafe { std::slice::from_raw_parts_mut(value.address(), value.bytes()) },
             false => &mut copy,
         })?;
-        // On all ranks or, where the engine has failed, for the last time.
+        // All ranks do this. If the engine has failed, no later collective follows.
         let is_on_hosts = collective.numbers().all(|[is_on_host, _]| is_on_host != 0);
         let sharding = (is_on_hosts && matches!(dtype, DType::Float32 | DType::Float64))
             .then(|| self.loads.lock().divide(self.rank(), shape.elements(), dtype.size()));
@@ -105,7 +106,7 @@ impl Ranks {
         Ok(sharding)
     }
 
-    /// An error of which the others have heard, so that nobody tells them once more.
+    /// An error that the other ranks know, so that it is not reported to them again.
     fn known_to_all(&self, error: Error) -> Error {
         if matches!(error.unnamed(), Error::Rank { .. }) {
             return error;
@@ -115,10 +116,11 @@ impl Ranks {
         Error::Rank { rank: Some(rank), status, message }
     }
 
-    /// Tells the others, which make the variable `name`, that this rank has failed to, and why.
+    /// Reports to the other ranks, which make the variable `name`, that this rank has failed to make it.
     pub(in crate::strategy) fn failed_to_make(&self, name: &str, error: Error) -> Error {
         let what = format_args!("the making of variable '{name}'");
-        match self.start_collective(Call::to(Kind::Variable, &what), Err::<(), _>(error)) {
+        match self.start_collective(Call::to(CollectiveKind::Variable, &what), Err::<(), _>(error))
+        {
             Err(error) => error,
             Ok(_) => Error::Internal("the ranks have met although one had failed".into()),
         }

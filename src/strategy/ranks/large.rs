@@ -6,19 +6,19 @@
 use std::ops::Range;
 
 use super::collective_call::{Call, zeros};
-use super::descriptor::Kind;
+use super::descriptor::CollectiveKind;
 use super::group::Ranks;
 use super::quantities::AddQuantity;
-use crate::collectives::{Batch, ReduceOp};
+use crate::collectives::{ReduceOp, ReductionBatch};
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::tensor::{DType, Layout, Shape, Tensor};
 use crate::values::Value;
 
-/// From so many bytes of a component on it is worth it.
+/// A component is large from this many bytes on.
 const LARGE: usize = 64 << 10;
 
-/// Parts begin at multiples of so many elements, and lie at multiples of so many bytes.
+/// Parts begin at multiples of this many elements, and are aligned to this many bytes.
 const BLOCK: usize = 64;
 
 /// Whether a leaf is a per-replica value of large tensors that are all alike.
@@ -34,13 +34,13 @@ pub(crate) fn is_large(leaf: &Value) -> bool {
     components.iter().all(like_first) && first.bytes() >= LARGE
 }
 
-/// What a reduction of several leaves takes, all of it made before anything is exchanged.
-struct Plan {
+/// The memory for a reduction of several leaves. All of it is made before the exchange.
+struct LargeReduction {
     send: Vec<u8>,
     send_counts: Vec<usize>,
     receive: Tensor,
     receive_counts: Vec<usize>,
-    batch: Batch,
+    batch: ReductionBatch,
     /// This rank's part of each result.
     parts: Vec<Tensor>,
     gathered: Vec<u8>,
@@ -62,18 +62,18 @@ impl Ranks {
                 add(&format_args!("the shape of tensor {number}"), of[0].shape()[..].into());
             }
         };
-        let call = Call::to(Kind::Reduce, &what).agreeing(&quantities);
+        let call = Call::to(CollectiveKind::Reduce, &what).agreeing(&quantities);
         let (mut collective, plan) = self.start_collective(call, self.plan(op, &leaves))?;
-        let Plan { send, send_counts, receive, receive_counts, batch, parts, .. } = plan;
+        let LargeReduction { send, send_counts, receive, receive_counts, batch, parts, .. } = plan;
         let (mut gathered, gathered_counts) = (plan.gathered, plan.gathered_counts);
         {
-            // SAFETY: the memory is this call's, and the batch, which reads it, has not run yet.
+            // SAFETY: the memory belongs to this call, and the batch, which reads it, has not run yet.
             let to = unsafe {
                 std::slice::from_raw_parts_mut(receive.address(), receive_counts.iter().sum())
             };
             collective.all_to_all((&send, &send_counts), (to, &receive_counts))?;
         }
-        // SAFETY: nobody else has the results, nor what is reduced.
+        // SAFETY: nobody else has the results or the operands.
         unsafe { batch.run() };
         let mut own = send;
         own.resize(gathered_counts[self.rank()], 0);
@@ -87,7 +87,7 @@ impl Ranks {
         self.assemble(&leaves, &parts, &gathered, &gathered_counts)
     }
 
-    fn plan(&self, op: ReduceOp, leaves: &[Vec<Tensor>]) -> Result<Plan> {
+    fn plan(&self, op: ReduceOp, leaves: &[Vec<Tensor>]) -> Result<LargeReduction> {
         let (rank, size) = (self.rank(), self.size());
         let padded =
             |elements: usize, dtype: DType| (elements * dtype.size()).next_multiple_of(BLOCK);
@@ -118,7 +118,7 @@ impl Ranks {
         let all = Shape::new(&[receive_counts.iter().sum()])?;
         let receive = Tensor::uninitialized(DType::UInt8, all, DeviceId::HOST)?;
         let (storage, start) = receive.storage();
-        let (mut batch, mut parts) = (Batch::default(), Vec::new());
+        let (mut batch, mut parts) = (ReductionBatch::default(), Vec::new());
         for (number, of) in leaves.iter().enumerate() {
             let (dtype, elements) = (of[0].dtype(), range(&of[0], rank, size).len());
             let mut components = Vec::new();
@@ -146,7 +146,7 @@ impl Ranks {
         send.try_reserve(longest.saturating_sub(send.len())).map_err(|_| {
             crate::error::Error::ResourceExhausted("memory for the parts of a reduction".into())
         })?;
-        Ok(Plan {
+        Ok(LargeReduction {
             send,
             send_counts,
             receive,
@@ -158,7 +158,7 @@ impl Ranks {
         })
     }
 
-    /// The results, of the parts of all ranks.
+    /// Assembles the results from the parts of all ranks.
     fn assemble(
         &self,
         leaves: &[Vec<Tensor>],
@@ -193,7 +193,7 @@ impl Ranks {
     }
 }
 
-/// Which elements of a tensor are rank `rank`'s part.
+/// The elements of a tensor that rank `rank` reduces.
 fn range(tensor: &Tensor, rank: usize, size: usize) -> Range<usize> {
     let elements = tensor.shape().elements();
     let boundary = |rank: usize| match rank == size {
@@ -203,7 +203,7 @@ fn range(tensor: &Tensor, rank: usize, size: usize) -> Range<usize> {
     boundary(rank)..boundary(rank + 1)
 }
 
-/// All elements in a row, in host memory.
+/// All elements, contiguous, in host memory.
 fn flat(tensor: &Tensor) -> Result<Tensor> {
     tensor.on_host()?.to_contiguous()?.reshape(Shape::new(&[tensor.shape().elements()])?)
 }

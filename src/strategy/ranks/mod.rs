@@ -1,18 +1,19 @@
-//! A strategy over several processes: each, a rank, has replicas of its own, and all together are as
-//! one.
+//! A strategy over several processes. Each process, a rank, has its own replicas, and all ranks together behave
+//! like one process.
 //!
-//! All that the ranks exchange they exchange in meetings, on the thread that calls the strategy: each
-//! begins with every rank's saying where it is and whether it has failed, so that it is also a vote, and
-//! all ranks draw the same conclusion from the same words. The meetings of one step are a series; once
-//! one rank has failed in it, or is somewhere else, nothing more is exchanged in it on any rank. The
-//! last meeting of a step is its commit point. So a step counts on all ranks or on none.
+//! Ranks exchange everything in collectives, on the thread that calls the strategy. A collective begins with the
+//! exchange of descriptors, which say where each rank is and whether it has failed. So it is also a vote, and all
+//! ranks draw the same conclusion from the same descriptors. The collectives of one step are a series; once one
+//! rank has failed in it, or is at another operation, no rank exchanges anything more in it. The last collective
+//! of a step is its commit point. So a step counts on all ranks or on none.
 //!
-//! - `group`: the ranks. `joining`: they make a strategy and variables. `series`: how far their meetings are.
-//! - `descriptor`: what a rank says. `collective`: how they meet. `quantities`: what must be the same on all.
-//!   `disagreement`: what is said where it is not.
-//! - `values`: values put together from the components of all ranks. `large`: reductions of large ones.
-//! - `wire`: numbers and tensors as bytes.
-//! - `steps`: what a step asks the others, from its beginning to its commit point. `totals`: what it adds up.
+//! - `group`: the ranks. `joining`: they make a strategy and variables. `series`: the state of their collectives.
+//! - `descriptor`: what a rank sends first. `collective_call`: collectives. `quantities`: what must be equal on
+//!   all ranks. `disagreement`: messages where it is not.
+//! - `values`: values gathered from all ranks. `large`: reductions of large tensors.
+//! - `wire`: the encoding of numbers and tensors.
+//! - `steps`: the collectives of a step, from its beginning to its commit point. `totals`: the totals that a step
+//!   adds up.
 
 mod collective_call;
 mod descriptor;
@@ -28,6 +29,6 @@ mod values;
 pub(crate) mod wire;
 
 pub(crate) use collective_call::{Call, Collective, Gathered, PASSED_OVER, zeros};
-pub(crate) use descriptor::Kind;
+pub(crate) use descriptor::CollectiveKind;
 pub use group::Ranks;
 pub(crate) use quantities::{AddQuantity, Quantities, agreement, agreement_of};

@@ -1,10 +1,10 @@
-//! What must be the same on all ranks: quantities with names, which are hashed in each meeting and put into
-//! words only where ranks differ.
+//! Quantities that must be equal on all ranks. Each has a name. They are hashed in each collective, and formatted
+//! only if ranks differ.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// One of them, as it is on this rank.
+/// The value of a quantity on this rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Quantity<'a> {
     Count(u64),
@@ -16,10 +16,10 @@ pub(crate) enum Quantity<'a> {
     Nothing,
 }
 
-/// Takes the quantities one by one, each with its name.
+/// A function that takes one quantity, with its name.
 pub(crate) type AddQuantity<'a> = dyn FnMut(&dyn fmt::Display, Quantity<'_>) + 'a;
 
-/// Gives all quantities of a rank to a [`AddQuantity`], always the same in the same order.
+/// A function that passes all quantities of a rank to an [`AddQuantity`], always in the same order.
 pub(crate) type Quantities<'a> = dyn Fn(&mut AddQuantity<'_>) + 'a;
 
 impl From<u64> for Quantity<'_> {
@@ -92,7 +92,7 @@ impl fmt::Display for Quantity<'_> {
     }
 }
 
-/// What ranks agree about if their hashes are the same; it does not depend on the process.
+/// A hash that is the same in all processes.
 pub(crate) fn agreement(what: &impl Hash) -> u64 {
     // With fixed keys, unlike that of a `HashMap`.
     let mut hasher = DefaultHasher::new();
@@ -100,7 +100,7 @@ pub(crate) fn agreement(what: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// The same of quantities; 0 if there are none. Their names are the same where they are.
+/// The hash of quantities; 0 if there are none. Names are not hashed: they follow from the operation.
 pub(crate) fn agreement_of(quantities: &Quantities<'_>) -> u64 {
     let (mut hasher, mut any) = (DefaultHasher::new(), false);
     quantities(&mut |_, quantity| {

@@ -1,8 +1,8 @@
-//! What becomes of the meetings of a communicator and of a series.
+//! The state of a communicator, and of a series of collectives.
 
 use crate::error::{Error, Status};
 
-/// Why nothing more is exchanged, as often as somebody asks.
+/// The reason why nothing more is exchanged. It makes an error for each later call.
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
     pub rank: Option<usize>,
@@ -19,12 +19,12 @@ impl Ended {
 
 /// The state of a communicator, which several strategies may share.
 #[derive(Default)]
-pub(super) struct Turn {
-    /// Why it cannot be used any more.
+pub(super) struct CommunicatorState {
+    /// The reason why it cannot be used any more.
     pub broken: Option<Ended>,
 }
 
-/// The meetings of one step, of one change outside of steps, or a single one.
+/// The collectives of one step, of one change outside steps, or a single collective.
 #[derive(Default)]
 pub(super) struct Series {
     pub number: u64,
@@ -32,12 +32,12 @@ pub(super) struct Series {
     pub is_open: bool,
     pub step: u64,
     pub ended: Option<Ended>,
-    /// A rank passes over what all of them were to begin.
+    /// A rank passes over the run that all ranks were to begin.
     pub passes_over: bool,
 }
 
 impl Series {
-    /// Begins the next one. Outside of steps `step` is 0.
+    /// Begins the next series. Outside steps `step` is 0.
     pub fn begin(&mut self, step: u64) {
         *self = Series { number: self.number + 1, is_open: true, step, ..Series::default() };
     }

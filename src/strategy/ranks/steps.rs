@@ -1,9 +1,9 @@
-//! What a step asks the other ranks, from its beginning to its commit point.
+//! The collectives of a step, from its beginning to its commit point.
 
 use std::sync::Weak;
 
 use super::collective_call::{Call, Gathered};
-use super::descriptor::Kind;
+use super::descriptor::CollectiveKind;
 use super::group::Ranks;
 use super::quantities::Quantities;
 use super::totals::Totals;
@@ -11,23 +11,23 @@ use super::wire::{Reader, Writer};
 use crate::error::Result;
 use crate::strategy::metrics::Metric;
 
-/// What a run learns from the others when it begins.
+/// What a run learns from the other ranks when it begins.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RemoteExamples {
     /// Examples in the parts of the ranks before this one.
     pub examples_before: u64,
     /// Examples in the parts of all other ranks.
     pub examples: u64,
-    /// The most steps that a rank has begun.
+    /// The largest number of steps that a rank has begun.
     pub steps: u64,
 }
 
-/// What one replica adds to the metrics of a step.
-pub(crate) type OfReplica = Vec<(String, Metric)>;
+/// The metrics that one replica adds to in a step.
+pub(crate) type ReplicaMetricList = Vec<(String, Metric)>;
 
 impl Ranks {
-    /// A run begins, in which this rank has `examples`; it has begun `steps` steps so far. What it has `read`
-    /// of a dataset is the same on all ranks.
+    /// Begins a run in which this rank has `examples` examples, after `steps` steps. The quantities of `read`,
+    /// which describe the dataset element, must be equal on all ranks.
     pub(crate) fn open<T>(
         &self,
         here: Result<T>,
@@ -35,7 +35,7 @@ impl Ranks {
         steps: u64,
         read: &Quantities<'_>,
     ) -> Result<(RemoteExamples, T)> {
-        let call = Call::to(Kind::Run, &"the beginning of a run").agreeing(read);
+        let call = Call::to(CollectiveKind::Run, &"the beginning of a run").agreeing(read);
         let call = Call { numbers: [examples, steps], ..call };
         let (collective, value) = self.start_collective(call, here)?;
         let mut remote = RemoteExamples::default();
@@ -51,16 +51,16 @@ impl Ranks {
         Ok((remote, value))
     }
 
-    /// The commit point: whether all ranks have come to their end, as this one has if `here` is no
-    /// error. If so, what happens here happens on all ranks. `add` is what the others are told then,
-    /// of which this gives back what each rank has told.
+    /// The vote at the commit point: succeeds if all ranks have succeeded, as this rank has if `here` is no error.
+    /// Then all ranks commit. Returns the payloads of all ranks.
     pub(crate) fn vote(&self, here: Result<()>, payload: &[u8]) -> Result<Gathered> {
-        let call = Call { length: payload.len(), ..Call::to(Kind::Commit, &"the commit point") };
+        let call =
+            Call { length: payload.len(), ..Call::to(CollectiveKind::Commit, &"the commit point") };
         let met = self.start_collective(call, here);
         self.finish();
         let (mut collective, ()) = met?;
-        // All have voted, so the step counts, whatever becomes of this; what needs the engine says that
-        // it is broken from now on.
+        // All ranks have voted, so the step counts, even if this exchange fails; then every later call that needs
+        // the engine fails.
         let gathered = collective.all_gather(payload).unwrap_or_default();
         Ok(gathered)
     }
@@ -81,7 +81,7 @@ pub(crate) fn write_metrics(to: &mut Writer, replicas: &[Vec<(&str, Metric)>]) -
 }
 
 /// Reads what [`write_metrics`] has written.
-pub(crate) fn read_metrics(from: &mut Reader<'_>) -> Result<Vec<OfReplica>> {
+pub(crate) fn read_metrics(from: &mut Reader<'_>) -> Result<Vec<ReplicaMetricList>> {
     (0..from.count()?)
         .map(|_| {
             (0..from.count()?)
@@ -95,7 +95,7 @@ pub(crate) fn read_metrics(from: &mut Reader<'_>) -> Result<Vec<OfReplica>> {
 }
 
 impl Ranks {
-    /// Has the ranks add these totals up. All ranks make theirs in the same order.
+    /// Registers totals that the ranks add up. All ranks register theirs in the same order.
     pub(crate) fn add_totals(&self, totals: Weak<dyn Totals>) {
         self.totals.lock().add(totals);
     }
@@ -119,7 +119,7 @@ impl Ranks {
         })
     }
 
-    /// Adds what one rank has written so.
+    /// Decodes one rank's totals and adds them.
     pub(crate) fn decode_totals(&self, rank: usize, from: &mut Reader<'_>) -> Result<()> {
         let totals = self.totals.lock().in_use();
         for _ in 0..from.count()? {

@@ -7,14 +7,14 @@ use crate::error::Result;
 
 /// Totals of what the replicas of all ranks add in steps.
 pub(crate) trait Totals: Send + Sync {
-    /// Writes what this rank's replicas have added in step `step`.
+    /// Encodes what this rank's replicas have added in step `step`.
     fn encode(&self, step: u64, to: &mut Writer) -> Result<()>;
 
-    /// Adds what one rank has told; the ranks come in order.
+    /// Decodes what one rank has added, and adds it. It is called for the ranks in order.
     fn decode(&self, from: &mut Reader<'_>) -> Result<()>;
 }
 
-/// Those that are in use, by the number that they got when they were made.
+/// The totals in use, by their registration number.
 #[derive(Default)]
 pub(super) struct AllTotals {
     made: u64,

@@ -1,9 +1,9 @@
-//! Values put together from the components of all ranks.
+//! Gathering of values from the components of all ranks.
 
 use std::fmt;
 
 use super::collective_call::Call;
-use super::descriptor::Kind;
+use super::descriptor::CollectiveKind;
 use super::group::Ranks;
 use super::quantities::AddQuantity;
 use super::wire::{Reader, Writer};
@@ -11,32 +11,32 @@ use crate::error::Result;
 use crate::values::Value;
 
 impl Ranks {
-    /// The value that this rank has come to, with the components of all ranks' replicas, in their order,
-    /// in the place of this rank's. Leaves that are not per-replica values stay as they are. `what` is
-    /// the operation that needs it, the same on all ranks, and `kind` of which kind that is.
+    /// Gathers `value`: replaces this rank's components by those of all ranks' replicas, in replica order. Leaves
+    /// that are not per-replica values do not change. `what` names the operation, which is the same on all ranks,
+    /// and `kind` is its kind.
     pub(crate) fn of_all(
         &self,
-        kind: Kind,
+        kind: CollectiveKind,
         what: &dyn fmt::Display,
         here: Result<Value>,
     ) -> Result<Value> {
         self.of_all_but(|_| false, kind, what, here)
     }
 
-    /// The same, but for the leaves for which `leave` says so: these stay as they are, too.
+    /// The same, but leaves for which `leave` returns true do not change either.
     pub(crate) fn of_all_but(
         &self,
         leave: impl Fn(&Value) -> bool,
-        kind: Kind,
+        kind: CollectiveKind,
         what: &dyn fmt::Display,
         here: Result<Value>,
     ) -> Result<Value> {
         let packed = here.and_then(|value| Ok((pack(&value, &leave)?, value)));
         let (leaves, length) =
             packed.as_ref().map_or((0, 0), |((leaves, bytes), _)| (*leaves, bytes.len()));
-        let descriptors = what.to_string();
+        let name = what.to_string();
         let quantities = |add: &mut AddQuantity<'_>| {
-            add(&"what it is", descriptors.as_str().into());
+            add(&"what it is", name.as_str().into());
             add(&"the number of per-replica values in it", leaves.into());
         };
         let call = Call { length, ..Call::to(kind, what).agreeing(&quantities) };

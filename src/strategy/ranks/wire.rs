@@ -1,4 +1,4 @@
-//! Numbers and tensors as the bytes that ranks exchange, little-endian and at multiples of 8.
+//! Encoding of numbers and tensors for messages between ranks: little-endian, aligned to 8 bytes.
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result, Status};
@@ -6,7 +6,7 @@ use crate::tensor::{DType, MAX_RANK, Shape, Tensor};
 use crate::values::Value;
 use crate::values::indexed_slices::IndexedSlices;
 
-/// What is to be sent.
+/// Encodes a message.
 #[derive(Default)]
 pub(crate) struct Writer(Vec<u8>);
 
@@ -19,7 +19,7 @@ impl Writer {
         self.number(number.to_bits())
     }
 
-    /// Bytes and as many zeros as bring them to a multiple of 8.
+    /// Bytes, padded with zeros to a multiple of 8.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
         let end = self.reserve(bytes.len())?;
         self.0.extend_from_slice(bytes);
@@ -33,7 +33,7 @@ impl Writer {
         self.bytes(text.as_bytes())
     }
 
-    /// Makes room for so many bytes; returns where they end, padded.
+    /// Reserves memory for this many bytes; returns the padded end.
     fn reserve(&mut self, bytes: usize) -> Result<usize> {
         let end = (self.0.len() + bytes).next_multiple_of(8);
         let missing = end - self.0.len();
@@ -79,19 +79,19 @@ impl Writer {
     }
 }
 
-/// What a rank has sent.
+/// Decodes a message.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
     rank: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// What rank `rank` has sent.
+    /// The message of rank `rank`.
     pub fn new(rank: usize, bytes: &'a [u8]) -> Reader<'a> {
         Reader { rest: bytes, rank }
     }
 
-    /// The error of what cannot be what a rank sends.
+    /// The error for bytes that are no valid message.
     pub fn damaged(&self) -> Error {
         let rank = self.rank;
         let message = format!("what rank {rank} has sent is damaged; nothing of it is used");
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| self.damaged())?))
     }
 
-    /// A number of things, of which each takes a byte at least.
+    /// A count of items, each of which takes at least one byte.
     pub fn count(&mut self) -> Result<usize> {
         let count = usize::try_from(self.number()?).map_err(|_| self.damaged())?;
         if count > self.rest.len() { Err(self.damaged()) } else { Ok(count) }

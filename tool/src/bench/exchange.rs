@@ -71,7 +71,7 @@ struct Row {
 }
 
 fn measure(from: usize, to: usize, rounds: usize, json: bool) -> Result<Report> {
-    let communicator = mpi::world(&mpi::Options::default())?;
+    let communicator = mpi::world(&mpi::MpiOptions::default())?;
     let allreduce = Allreduce::find()?;
     let mut rows = Vec::new();
     let mut bytes = from;

@@ -80,7 +80,7 @@ struct Measured {
 
 /// Nothing on ranks but the first.
 fn measure(bytes: usize, units: u64, steps: usize) -> Result<Option<Measured>> {
-    let communicator: Arc<dyn Communicator> = Arc::new(mpi::world(&mpi::Options::default())?);
+    let communicator: Arc<dyn Communicator> = Arc::new(mpi::world(&mpi::MpiOptions::default())?);
     let (rank, processes) = (communicator.rank(), communicator.size());
     let strategy = Strategy::new(&Options {
         cpu_replicas: 1,

@@ -10,7 +10,7 @@ use loom::thread;
 use super::cancellation::{Cancellation, Listener};
 use super::limits::Limits;
 use super::protocol::mailbox::{Mailbox, Wake};
-use super::protocol::queue::{Queue, Wait};
+use super::protocol::queue::{FairQueue, Wait};
 use super::protocol::rendezvous::{Departure, Rendezvous, WaitOutcome};
 use super::step_lock::StepLock;
 use crate::executor::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
@@ -161,7 +161,7 @@ impl Crew {
         threads
     }
 
-    /// What `Job::execute` and `ReplicaContext::synchronize` do.
+    /// What `ReplicaJob::execute` and `ReplicaContext::synchronize` do.
     fn execute(&self, replica: usize, step: Step, inline: bool) {
         self.rendezvous.begin(replica);
         self.compute(replica, step, inline);
@@ -410,7 +410,7 @@ fn a_step_lock_knows_its_holder() {
 #[test]
 fn a_queue_hands_over_also_to_threads_behind_one_that_gives_up() {
     explore(2, || {
-        let shared = Arc::new((Queue::new(), AtomicUsize::new(0), AtomicBool::new(false)));
+        let shared = Arc::new((FairQueue::new(), AtomicUsize::new(0), AtomicBool::new(false)));
         let visit = |gives_up: bool| -> Body {
             let shared = Arc::clone(&shared);
             Box::new(move || {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::model::{Body, explore, long, post};
 use super::protocol::mailbox::{Mailbox, Wake};
-use super::protocol::rendezvous::{Departure, Phase, Rendezvous, WaitOutcome};
+use super::protocol::rendezvous::{Departure, Rendezvous, ReplicaPhase, WaitOutcome};
 use super::protocol::turns::{Next, Turns};
 use crate::executor::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::executor::wait::{Signal, Spin};
@@ -82,7 +82,7 @@ impl Device {
         is_new.then_some(replica)
     }
 
-    /// What `Job::execute` and `ReplicaContext::synchronize` do. A callback that has not begun when the step
+    /// What `ReplicaJob::execute` and `ReplicaContext::synchronize` do. A callback that has not begun when the step
     /// is given up is not called.
     fn execute(&self, replica: usize) {
         let mut next = Some(replica);
@@ -142,7 +142,7 @@ impl Device {
                     return;
                 }
                 WaitOutcome::Waiting => {
-                    let waiting = |replica| self.rendezvous.phase(replica) == Phase::Waiting;
+                    let waiting = |replica| self.rendezvous.phase(replica) == ReplicaPhase::Waiting;
                     self.turns.want_again(waiting);
                     for replica in (0..self.mailboxes.len()).filter(|&replica| waiting(replica)) {
                         self.rendezvous.resume(replica);
