@@ -317,7 +317,7 @@ bench-loops: ## Measure updates beside loops written by hand; writes the table o
 	@$(MAKE) --no-print-directory install
 	@$(call section,Updates beside loops written by hand)
 	@mkdir -p $(DOCUMENTS)
-	@[ -e $(DOCUMENTS)/performance.md ] || cp docs/performance.md $(DOCUMENTS)
+	@$(if $(SMALL),cp docs/performance.md $(DOCUMENTS))
 	@benches/peers/loops.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/performance.md \
 	  $(if $(SMALL),--elements 65536 --busy)
 
@@ -326,7 +326,7 @@ bench-engines: ## Measure engines alone and under Umbo; writes the table of docs
 	@$(MAKE) --no-print-directory install
 	@$(call section,Engines alone and under Umbo)
 	@mkdir -p $(DOCUMENTS)
-	@[ -e $(DOCUMENTS)/engines.md ] || cp docs/engines.md $(DOCUMENTS)
+	@$(if $(SMALL),cp docs/engines.md $(DOCUMENTS))
 	@benches/engines/run.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/engines.md \
 	  $(if $(SMALL),--only mlp)
 

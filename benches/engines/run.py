@@ -8,6 +8,7 @@ round, so that all see the same machine; ratios are taken within rounds.
 """
 
 import argparse
+import datetime
 import os
 import pathlib
 import subprocess
@@ -22,7 +23,6 @@ from participants import Participant, Unavailable
 from spread import Spread
 
 BUILD = participants.ROOT / "build" / "engines" / "bench"
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 TITLES = {
     "mlp": "perceptron, 784, 500, 10",
     "cnn": "two convolutions, 28 x 28",
@@ -146,16 +146,14 @@ def main():
         versions += [version] if version else []
     lines += [
         "",
-        f"On {document.processor()}, {count} processors, with {'; '.join(versions)}; medians of "
+        f"On {document.processor()}, {count} processors, with {'; '.join(versions)}, {datetime.date.today()}; medians of "
         f"{options.rounds} rounds in turns, with quartiles; load average before: {load:.1f}.",
     ]
     lines += [f"Not measured: {problem}." for problem in problems]
     print("\n".join(lines))
     output = pathlib.Path(options.output)
-    text = output.read_text() if output.exists() else BEGIN + END
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    output.write_text("\n".join([before + BEGIN, *lines, END + after]))
+    machine = f"{document.processor()}, {count}"
+    output.write_text(document.with_machine(output.read_text(), "engines", machine, "\n".join(lines)))
     print(f"written: {options.output}", file=sys.stderr)
 
 

@@ -4,6 +4,8 @@ import datetime
 import os
 import pathlib
 import platform
+import re
+import sys
 
 from participants import ELEMENTS, SAMPLES
 
@@ -39,6 +41,18 @@ def processor():
         return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+def with_machine(text, kind, machine, table):
+    """The document with this table in place of that of the same machine, or before the others of its kind."""
+    section = f"<!-- {kind}: {machine} -->\n{table}\n<!-- {kind}: end -->\n"
+    ours = re.compile(rf"<!-- {kind}: {re.escape(machine)} -->\n.*?<!-- {kind}: end -->\n", re.DOTALL)
+    if ours.search(text):
+        return ours.sub(lambda _: section, text)
+    mark = f"<!-- {kind}: tables -->\n"
+    if mark not in text:
+        sys.exit(f"{kind}: the document has no line {mark.strip()}")
+    return text.replace(mark, mark + section + "\n")
 
 
 def heading():

@@ -13,11 +13,10 @@ import datetime
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 
-from document import processor
+from document import processor, with_machine
 from participants import BUILD, ROOT, build_native
 from quiet import MOST, busy_share
 from spread import Spread
@@ -74,21 +73,6 @@ def table(sizes, rounds):
     return "\n".join(lines)
 
 
-def section(name, text):
-    return f"<!-- loops: {name} -->\n{text}\n<!-- loops: end -->\n"
-
-
-def written(document, name, text):
-    """The document with this table in place of that of the same processor, or behind the last one."""
-    ours = re.compile(rf"<!-- loops: {re.escape(name)} -->\n.*?<!-- loops: end -->\n", re.DOTALL)
-    if ours.search(document):
-        return ours.sub(lambda _: section(name, text), document)
-    mark = "<!-- loops: tables -->\n"
-    if mark not in document:
-        sys.exit(f"loops: the document has no line {mark.strip()}")
-    return document.replace(mark, mark + section(name, text) + "\n")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prefix", type=pathlib.Path, default=ROOT / "build" / "prefix")
@@ -113,7 +97,7 @@ def main():
     print(f"{said}\n\n{rows}")
     if asked.output is not None and not asked.busy:
         document = asked.output.read_text()
-        asked.output.write_text(written(document, f"{processor()}, {count}, {instructions}", f"{said}\n\n{rows}"))
+        asked.output.write_text(with_machine(document, "loops", f"{processor()}, {count}, {instructions}", f"{said}\n\n{rows}"))
 
 
 if __name__ == "__main__":

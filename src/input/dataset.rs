@@ -133,7 +133,13 @@ impl Pipeline for Dataset {
                 zip.start(self.start_inputs()?, first_finite)
             }
             Op::Concatenate => Ok(concatenate::start(self.start_inputs()?)),
-            _ => self.start_reordered(input()?),
+            Op::Slices(..)
+            | Op::Take(_)
+            | Op::Skip(_)
+            | Op::Shard(_)
+            | Op::Shuffle(_)
+            | Op::Repeat(_)
+            | Op::Cache(_) => self.start_reordered(input()?),
         }
     }
 
@@ -186,7 +192,21 @@ impl Dataset {
             Op::Shuffle(shuffle) => Ok(shuffle.start(count, input)),
             Op::Repeat(rounds) => Ok(repeat::start(*rounds, input)),
             Op::Cache(cached) => Ok(cache::start(cached, count, input)),
-            _ => Err(Error::Internal("an operation that does not only reorder".into())),
+            // No catch-all: the compiler names a new operation that is missing here.
+            Op::Slices(..)
+            | Op::Tensors(..)
+            | Op::Range(_)
+            | Op::Generator(_)
+            | Op::Files(_)
+            | Op::Prefetch(_)
+            | Op::Map(_)
+            | Op::Batch(_)
+            | Op::PaddedBatch(_)
+            | Op::Rebatch(_)
+            | Op::Zip(_)
+            | Op::Concatenate => {
+                Err(Error::Internal("an operation that does not only reorder".into()))
+            }
         }
     }
 

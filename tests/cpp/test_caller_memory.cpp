@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "../c/check.h"
@@ -123,11 +124,17 @@ void other_libraries() {
     CHECK(back.view().data == numbers.view().data);
     CHECK(umbo::tensor::from_dlpack_legacy(numbers.to_dlpack_legacy()).view().data == numbers.view().data);
     const auto owner = std::make_shared<std::vector<float>>(4, 7.0f);
-    const auto view = umbo::view_of_memory({4}, owner->data());
-    DLManagedTensorVersioned *const managed = umbo::view_to_dlpack(view, owner);
-    CHECK(owner.use_count() == 2 && (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0);
-    managed->deleter(managed);
-    CHECK(owner.use_count() == 1);
+    // Memory that the program may write can be written through the view, too.
+    const auto writable = umbo::view_of_memory({4}, owner->data());
+    const auto readable = umbo::view_of_memory({4}, std::as_const(*owner).data());
+    CHECK(writable.mutable_data == owner->data() && readable.mutable_data == nullptr);
+    for (const umbo_view &view : {writable, readable}) {
+        DLManagedTensorVersioned *const managed = umbo::view_to_dlpack(view, owner);
+        const bool read_only = (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+        CHECK(owner.use_count() == 2 && read_only == (view.mutable_data == nullptr));
+        managed->deleter(managed);
+        CHECK(owner.use_count() == 1);
+    }
 }
 
 } // namespace
