@@ -7,8 +7,9 @@
 //! parts. So the bits are those of one process, and each rank sends and receives what a ring would. Where
 //! several replicas of a rank together are more than their sum in float64 is, or runs were accumulated, that
 //! sum is sent instead. All this goes in rounds, and what comes of it lies where gradients lay that have been
-//! sent, so that it takes little memory; an update that fails has used them up. Norms are put together of the sums of tiles, which the ranks tell each other. Of
-//! row-sparse gradients the rows that were touched go to all, and all update them.
+//! sent, so that it takes little memory; an update that fails has used them up. Norms are put together of the sums
+//! of tiles, which the ranks tell each other. Of row-sparse gradients the rows that were touched go to all, and all
+//! update them.
 //!
 //! Where a rank has the variables on a GPU, all ranks get the gradients of all parts instead, and each
 //! updates everything. Gradients on a GPU go through the host's memory: down in one copy, and those of all
