@@ -9,7 +9,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::device::DeviceId;
 use crate::error::Result;
-use crate::kernels::update::measure::SMALLEST_CHUNK;
+use crate::kernels::update::chunks::SMALLEST_CHUNK;
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::gradients_options::GradientsOptions;
 use crate::optimizer::phase::{StepPhase, pack};

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use crate::executor::pieces::Pieces;
-use crate::kernels::update::measure::{ChunkSums, Squares};
+use crate::kernels::update::chunks::ChunkSums;
+use crate::kernels::update::measure::Squares;
 use crate::kernels::update::weighted_sum::Contribution;
 use crate::kernels::view::Span;
 use crate::optimizer::exchange::buffers::{AlignedBytes, TrialMemory};

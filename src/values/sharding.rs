@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::kernels::update::measure::TILE;
+use crate::kernels::update::chunks::TILE;
 
 /// A part of a variable for each rank, one behind the other, and which of them is this process's. Inner
 /// boundaries are at multiples of [`TILE`] elements, so that norms can be put together of the parts.

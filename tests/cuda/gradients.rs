@@ -5,7 +5,8 @@ use umbo::kernels::cuda::{KernelLauncher, MeasuredEntry};
 use umbo::kernels::dtype::DType;
 use umbo::kernels::instruction_set::Instructions;
 use umbo::kernels::update::accumulate::accumulate;
-use umbo::kernels::update::measure::{ChunkSums, Chunks, Squares};
+use umbo::kernels::update::chunks::{ChunkSums, Chunks};
+use umbo::kernels::update::measure::Squares;
 use umbo::kernels::update::weighted_sum::WeightedSum;
 
 use crate::machine::{Machine, on_every_machine};

@@ -11,6 +11,8 @@ mod features;
 mod narrow;
 mod neighbours_contract;
 mod oracle;
+#[path = "../together/pairwise.rs"]
+mod pairwise;
 mod plain;
 mod rows;
 mod rows_contract;

@@ -6,13 +6,16 @@ use umbo::device::DeviceId;
 use umbo::optimizer::GradientMode::Overwrite;
 use umbo::optimizer::LossReduction::Mean;
 use umbo::optimizer::{
-    ApplyOptions, ApplyReport, Gradients, NonFinite, Optimizer, Settings, VariableGroup,
+    ApplyOptions, ApplyReport, Gradients, GradientsOptions, LossScaling, NonFinite, Optimizer,
+    Settings, VariableGroup,
 };
 use umbo::strategy::commit::StepParticipant;
 use umbo::tensor::slab::Slab;
-use umbo::tensor::{DType, Shape};
+use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::variable::Variable;
 
+use crate::features::CLIPPING;
+use crate::pairwise::pairwise;
 use crate::setup::*;
 
 const REPLICAS: usize = 3;
@@ -170,4 +173,113 @@ fn neighbours_part_and_meet_again() {
     assert_eq!(copies[0], copies[1]);
     let rounded = half::bf16::from_f32(value::<f32>(&together[33])[5]);
     assert_eq!(copies[0][5], rounded.to_bits());
+}
+
+/// The same values in memory of their own each: nothing follows anything.
+fn apart() -> Vec<Variable> {
+    let copy =
+        |(index, of): (usize, Variable)| variable::<f32>(&format!("v{index}"), &value::<f32>(&of));
+    side_by_side(&mut Slab::new(0)).into_iter().enumerate().map(copy).collect()
+}
+
+/// What an apply may meet.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    rule: &'static str,
+    replicas: usize,
+    dtype: Option<DType>,
+    bounds: (Option<f64>, Option<f64>),
+    accumulation: u64,
+    non_finite: NonFinite,
+    scaling: Option<LossScaling>,
+    maximize: bool,
+}
+
+fn plans() -> Vec<Plan> {
+    let dtypes = [None, Some(DType::BFloat16), Some(DType::Float16)];
+    let scalings = [None, Some(LossScaling::Fixed(32.0))];
+    let choices = [RULES.len(), 3, dtypes.len(), CLIPPING.len(), 2, 2, scalings.len(), 2];
+    let plan = |choice: Vec<usize>| Plan {
+        rule: RULES[choice[0]],
+        replicas: 1 + choice[1],
+        dtype: dtypes[choice[2]],
+        bounds: CLIPPING[choice[3]],
+        accumulation: 1 + choice[4] as u64,
+        non_finite: [NonFinite::Ignore, NonFinite::Skip][choice[5]],
+        scaling: scalings[choice[6]],
+        maximize: choice[7] == 1,
+    };
+    pairwise(&choices).into_iter().map(plan).collect()
+}
+
+fn write_as(to: &Tensor, values: &[f32]) {
+    match to.dtype() {
+        DType::BFloat16 => {
+            write(to, &values.iter().map(|&v| half::bf16::from_f32(v)).collect::<Vec<_>>())
+        }
+        DType::Float16 => {
+            write(to, &values.iter().map(|&v| half::f16::from_f32(v)).collect::<Vec<_>>())
+        }
+        _ => write(to, values),
+    }
+}
+
+/// Six runs with their applies, of which one has a gradient that is not finite: what each reports, and the weights
+/// and states at the end.
+fn trained(plan: &Plan, variables: &[Variable]) -> (Vec<String>, Vec<Vec<u32>>, Vec<Vec<u32>>) {
+    let options = GradientsOptions {
+        accumulation_steps: plan.accumulation,
+        dtype: plan.dtype,
+        row_sparse: &[],
+    };
+    let devices = devices(plan.replicas);
+    let gradients =
+        Gradients::with_options(STRATEGY, &devices, variables.to_vec(), Mean, options).unwrap();
+    let optimizer = optimizer(plan.rule, 0.1);
+    let settings = Settings {
+        global_clip_norm: plan.bounds.0,
+        clip_value: plan.bounds.1,
+        non_finite: Some(plan.non_finite),
+        loss_scaling: plan.scaling,
+        maximize: plan.maximize,
+        ..Settings::default()
+    };
+    optimizer.configure(settings).unwrap();
+    let frozen = VariableGroup { frozen: true, ..VariableGroup::default() };
+    optimizer.add_group(&variables[20..22], frozen).unwrap();
+    let mut reports = Vec::new();
+    for step in 1..=6 {
+        gradients.first_touch(step);
+        for replica in 0..plan.replicas {
+            for (index, variable) in variables.iter().enumerate() {
+                let size = variable.shape().elements();
+                let Some(mut values) = gradient(replica, step, index, size) else { continue };
+                if step == 3 && index == 60 && replica == 0 {
+                    values[size - 1] = f32::INFINITY;
+                }
+                write_as(gradients.view(replica, step, index, Overwrite).unwrap(), &values);
+            }
+            gradients.submit(replica, step, replica as f64 * 2.0 + 1.0).unwrap();
+        }
+        gradients.commit(step);
+        let report = apply(&optimizer, &gradients).unwrap();
+        let found = report.non_finite.as_ref().map(|variable| variable.name().to_string());
+        let ApplyReport { applied, skipped, gradient_norm, variables_updated, .. } = report;
+        let norm = gradient_norm.map(f64::to_bits);
+        reports.push(format!("{applied} {skipped} {found:?} {norm:?} {variables_updated}"));
+    }
+    let slots: Vec<_> = rule(plan.rule).slots().iter().map(|slot| slot.name.to_string()).collect();
+    let thawed = [&variables[..20], &variables[22..]].concat();
+    (reports, weights(variables), state(&optimizer, &thawed, &slots))
+}
+
+/// Whatever an apply meets, it is as if the variables lay apart.
+#[test]
+fn neighbours_are_updated_as_variables_that_lie_apart() {
+    let plans = plans();
+    assert!((60..200).contains(&plans.len()), "{}", plans.len());
+    for plan in plans {
+        let mut slab = Slab::new(0);
+        assert_eq!(trained(&plan, &side_by_side(&mut slab)), trained(&plan, &apart()), "{plan:?}");
+    }
 }

@@ -67,7 +67,11 @@ const SITES: [(&str, &str, Strictly); 21] = [
     ),
     ("strategy/threads.rs", "is not bound", Warns("tells of the machine")),
     ("strategy/draining.rs", "has waited", Warns("tells of time, which a machine may need")),
-    ("strategy/step_lock.rs", "self.complaint()", Warns("tells of time, which a machine may need")),
+    (
+        "strategy/step_lock.rs",
+        "self.wait_warning()",
+        Warns("tells of time, which a machine may need"),
+    ),
     (
         "strategy/variables.rs",
         "component",

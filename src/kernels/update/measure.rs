@@ -5,7 +5,6 @@
 //! other within a chunk, and chunks within the variable. So threads and instruction sets do not
 //! show in the bits.
 
-use std::array;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -18,23 +17,14 @@ use crate::kernels::float::gradient_element::GradientElement;
 use crate::kernels::float::real::{Real, for_gradient, for_real};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
 use crate::kernels::streaming;
+use crate::kernels::update::chunks::{ChunkSums, Chunks, MOST_CHUNKS, TILE, total};
 use crate::kernels::update::gradients::{GradientLoop, MakeGradients};
 use crate::kernels::update::pass::UpdatePass;
 use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
 
-/// Elements of one tile. Where several ranks each measure a part of a variable, the parts begin at
-/// multiples of it, and the sums of the tiles are results.
-pub const TILE: usize = 1024;
-
 /// Interleaved sums within a tile.
 const LANES: usize = 16;
-
-/// The most chunks that a variable is cut into.
-const CHUNKS: usize = 64;
-
-/// Elements of the smallest chunk.
-pub const SMALLEST_CHUNK: usize = 16 * TILE;
 
 /// What is added up over the elements. Implementations are marked `#[inline(always)]`; what they
 /// do not use is not read from memory.
@@ -60,89 +50,11 @@ pub struct Squares {
     pub finite: bool,
 }
 
-/// The sums of one chunk, as the bits of float64.
-pub type ChunkSums<const SUMS: usize> = [AtomicU64; SUMS];
-
-/// How a variable of some number of elements is cut into chunks.
-#[derive(Clone, Copy, Debug)]
-pub struct Chunks {
-    /// Of the variable, or of all variables.
-    pub elements: usize,
-    /// Elements of each chunk but the last.
-    pub size: usize,
-}
-
-impl Chunks {
-    /// Of a variable with `elements` elements.
-    pub fn of(elements: usize) -> Chunks {
-        let size = elements.div_ceil(CHUNKS).next_multiple_of(TILE).max(SMALLEST_CHUNK);
-        Chunks { elements, size }
-    }
-
-    /// Each of several variables of `size` elements, at most [`SMALLEST_CHUNK`], by itself.
-    pub fn each(elements: usize, size: usize) -> Chunks {
-        assert!(size <= SMALLEST_CHUNK);
-        Chunks { elements, size }
-    }
-
-    /// Each tile of so many elements by itself.
-    pub fn tiles(elements: usize) -> Chunks {
-        Chunks { elements, size: TILE }
-    }
-
-    /// How many there are.
-    pub fn count(self) -> usize {
-        self.elements.div_ceil(self.size)
-    }
-}
-
-/// The sums of a whole variable from those of its tiles, in the order of additions of one thread that measures
-/// the variable as a whole, and so with the same bits.
-#[derive(Clone, Copy, Debug)]
-pub struct OfTiles<const SUMS: usize> {
-    /// Tiles of one chunk, and those that the present one has had.
-    of_chunk: usize,
-    done: usize,
-    chunk: [f64; SUMS],
-    total: [f64; SUMS],
-}
-
-impl<const SUMS: usize> OfTiles<SUMS> {
-    /// Of a variable with `elements` elements, none of whose tiles has come.
-    pub fn new(elements: usize) -> OfTiles<SUMS> {
-        let of_chunk = Chunks::of(elements).size / TILE;
-        OfTiles { of_chunk, done: 0, chunk: [0.0; SUMS], total: [0.0; SUMS] }
-    }
-
-    /// The next tile has these sums.
-    pub fn add(&mut self, tile: [f64; SUMS]) {
-        self.chunk.iter_mut().zip(tile).for_each(|(sum, of_tile)| *sum += of_tile);
-        self.done += 1;
-        if self.done == self.of_chunk {
-            self.end_chunk();
-        }
-    }
-
-    fn end_chunk(&mut self) {
-        let chunk = std::mem::replace(&mut self.chunk, [0.0; SUMS]);
-        self.total.iter_mut().zip(chunk).for_each(|(sum, of_chunk)| *sum += of_chunk);
-        self.done = 0;
-    }
-
-    /// The sums, once all tiles have come.
-    pub fn total(mut self) -> [f64; SUMS] {
-        if self.done > 0 {
-            self.end_chunk();
-        }
-        self.total
-    }
-}
-
 impl WeightedSum<'_> {
     /// The squares of all elements, measured on this thread.
     pub fn squares(&self, instructions: Instructions) -> Squares {
         let chunks = Chunks::of(self.elements);
-        let sums = [const { [const { AtomicU64::new(0) }; 2] }; CHUNKS];
+        let sums = [const { [const { AtomicU64::new(0) }; 2] }; MOST_CHUNKS];
         for_real!(self.dtype, T => for_gradient!(T, self.gradient_dtype, G => {
             let terms = GradientSquares::<T> { instructions, kept: None, streaming: false };
             chunks.add_up::<G, _, 2>(instructions, 0..chunks.count(), self, &terms, &sums);
@@ -233,7 +145,7 @@ impl UpdatePass<'_> {
             });
             return [0.0; SUMS];
         }
-        let sums = [const { [const { AtomicU64::new(0) }; SUMS] }; CHUNKS];
+        let sums = [const { [const { AtomicU64::new(0) }; SUMS] }; MOST_CHUNKS];
         let chunk_bytes = chunks.size.saturating_mul(bytes);
         workers::for_each_task(chunks.count(), chunk_bytes, &|range| {
             chunks.add_up::<G, _, SUMS>(self.instructions(), range, sum, &terms, &sums);
@@ -380,13 +292,6 @@ impl Chunks {
     }
 }
 
-/// The sums of all chunks, one after the other.
-fn total<const SUMS: usize>(sums: &[ChunkSums<SUMS>]) -> [f64; SUMS] {
-    let of_chunk = |sum: &AtomicU64| f64::from_bits(sum.load(Ordering::Relaxed));
-    // Not `sum`, whose start is −0.
-    array::from_fn(|index| sums.iter().fold(0.0, |total, sums| total + of_chunk(&sums[index])))
-}
-
 /// The sums of those of `chunks` that are in `range`. Its maker ensures that these are of the elements, and
 /// that the contributions are of type `G`.
 struct SomeChunks<'a, G, T: Terms<SUMS>, const SUMS: usize> {
@@ -463,6 +368,7 @@ mod tests {
     use crate::executor::pieces::Pieces;
     use crate::kernels::instruction_set::InstructionSet;
     use crate::kernels::layout::{Layout, Shape};
+    use crate::kernels::update::chunks::OfTiles;
     use crate::kernels::update::weighted_sum::Contribution;
     use crate::kernels::view::{View, ViewMut};
 

@@ -1,6 +1,7 @@
 //! Gradients of all replicas into the update of a variable, and norms of them.
 
 pub mod accumulate;
+pub mod chunks;
 pub mod formula;
 mod gradients;
 pub mod measure;

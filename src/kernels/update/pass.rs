@@ -200,7 +200,7 @@ impl<'a> UpdatePass<'a> {
     }
 
     /// The same, whose measurements are those of each tile, in `sums`: as many as are measured for each
-    /// tile of [`TILE`](crate::kernels::update::measure::TILE) elements, as the bits of float64.
+    /// tile of [`TILE`](crate::kernels::update::chunks::TILE) elements, as the bits of float64.
     #[inline]
     pub fn telling_tiles(mut self, sums: &'a [AtomicU64]) -> UpdatePass<'a> {
         self.tiles = Some(sums);

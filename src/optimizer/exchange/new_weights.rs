@@ -18,7 +18,7 @@ use crate::executor::pieces::Pieces;
 use crate::executor::workers;
 use crate::kernels::float::narrow::narrow;
 use crate::kernels::instruction_set::Instructions;
-use crate::kernels::update::measure::Chunks;
+use crate::kernels::update::chunks::Chunks;
 use crate::kernels::update::tiles::MOST_SLOTS;
 use crate::kernels::update::weighted_sum::Contribution;
 use crate::kernels::view::{Span, SpanMut};

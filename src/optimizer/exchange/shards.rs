@@ -15,7 +15,7 @@ use super::sent::Sent;
 use super::shardings::shardings;
 use crate::error::{Result, memory};
 use crate::kernels::dtype::DType;
-use crate::kernels::update::measure::{ChunkSums, TILE};
+use crate::kernels::update::chunks::{ChunkSums, TILE};
 use crate::kernels::update::rules::SUMS;
 use crate::kernels::view::Span;
 use crate::optimizer::reserved_tensor::ReservedTensor;

@@ -17,7 +17,7 @@ use crate::executor::workers;
 use crate::kernels::dtype::DType;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::update::accumulate::accumulate;
-use crate::kernels::update::measure::{Chunks, OfTiles, TILE};
+use crate::kernels::update::chunks::{Chunks, OfTiles, TILE};
 use crate::kernels::update::rules::SUMS;
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::{Span, SpanMut};
