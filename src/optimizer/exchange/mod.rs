@@ -1,14 +1,14 @@
 //! Updates over several ranks: how each rank gets the weights that result from the gradients of all replicas.
 //!
 //! Each rank updates its own part of every variable
-//! ([`VariableSharding`](crate::values::sharding::VariableSharding)), and keeps only the state of that part. Every rank sends to each other rank its contributions to that rank's part. It adds
-//! up the contributions to its own part with the loop that one process uses, in replica order, and updates its
-//! part. Then all ranks get the weights of all parts. So the bits are those of one process, and each rank sends
-//! and receives as much as in a ring. If the contributions of a rank's replicas take more bytes than their sum in
-//! float64, or if runs were accumulated, that sum is sent instead. The exchange runs in rounds, and its results
-//! overwrite gradients that have been sent, so that it takes little memory; an update that fails has overwritten
-//! them. Norms are computed from the sums of tiles, which the ranks exchange. The rows of row-sparse gradients go
-//! to all ranks, and all ranks update them.
+//! ([`VariableSharding`](crate::values::sharding::VariableSharding)), and keeps only the state of that part. Every
+//! rank sends to each other rank its contributions to that rank's part. It adds up the contributions to its own
+//! part with the loop that one process uses, in replica order, and updates its part. Then all ranks get the weights
+//! of all parts. So the bits are those of one process, and each rank sends and receives as much as in a ring. If
+//! the contributions of a rank's replicas take more bytes than their sum in float64, or if runs were accumulated,
+//! that sum is sent instead. The exchange runs in rounds, and its results overwrite gradients that have been sent,
+//! so that it takes little memory; an update that fails has overwritten them. Norms are computed from the sums of
+//! tiles, which the ranks exchange. The rows of row-sparse gradients go to all ranks, and all ranks update them.
 //!
 //! If a rank has the variables on a GPU, all ranks get the gradients of all parts instead, and each rank updates
 //! everything. Gradients on a GPU go through host memory: one copy down, and one copy of all ranks' gradients up
