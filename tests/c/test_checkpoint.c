@@ -126,43 +126,6 @@ static void goes_on_from_a_file(int32_t replicas) {
     release(&a);
 }
 
-static void what_does_not_fit_is_told(void) {
-    struct model a;
-    float before[3], after[3];
-    umbo_variable *more;
-    int64_t updates = 0;
-    const char *const names[1] = {"weights"}, *const tensors[1] = {"no such tensor"};
-    make(&a, 2);
-    train(&a, 1);
-    CHECK_OK(umbo_checkpoint_save(a.checkpoint, file));
-    train(&a, 1);
-    CHECK_OK(umbo_variable_copy_to_host(a.weights, before, sizeof(before)));
-    more = make_variable(a.strategy, 1, UMBO_AGGREGATION_SUM);
-    CHECK_OK(umbo_checkpoint_add_variable(a.checkpoint, "more", more));
-    CHECK_FAILS(umbo_checkpoint_restore(a.checkpoint, file), UMBO_STATUS_INVALID_ARGUMENT,
-                "the file has no variable 'more'");
-    CHECK_FAILS(umbo_checkpoint_add_variable(a.checkpoint, "optimizer", more),
-                UMBO_STATUS_INVALID_ARGUMENT, "an optimizer that was added before");
-    CHECK_FAILS(umbo_checkpoint_restore(a.checkpoint, "no such file"), UMBO_STATUS_NOT_FOUND,
-                "no such file");
-    CHECK_FAILS(umbo_checkpoint_save(a.checkpoint, "no/such/folder/file"), UMBO_STATUS_NOT_FOUND,
-                "no/such/folder");
-    CHECK_FAILS(umbo_checkpoint_load_weights(a.checkpoint, file, 1, names, tensors),
-                UMBO_STATUS_INVALID_ARGUMENT, "no tensor 'no such tensor'");
-    CHECK_FAILS(umbo_checkpoint_load_weights(a.checkpoint, file, 1, NULL, tensors),
-                UMBO_STATUS_INVALID_ARGUMENT, "count");
-    CHECK_FAILS(umbo_checkpoint_integer(a.checkpoint, "best", &updates),
-                UMBO_STATUS_INVALID_ARGUMENT, "umbo_checkpoint_number()");
-    CHECK_OK(umbo_variable_copy_to_host(a.weights, after, sizeof(after)));
-    CHECK(memcmp(before, after, sizeof(before)) == 0);
-    CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, 1, names, NULL));
-    CHECK_OK(umbo_variable_copy_to_host(a.weights, after, sizeof(after)));
-    CHECK_OK(umbo_checkpoint_save_weights(a.checkpoint, file));
-    CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, 0, NULL, NULL));
-    umbo_variable_release(more);
-    release(&a);
-}
-
 /* Each piece of state by itself. */
 static void state_is_set(void) {
     struct model a;
@@ -198,89 +161,6 @@ static void state_is_set(void) {
     umbo_tensor_release(kept);
     umbo_tensor_release(other);
     umbo_tensor_release(state);
-    release(&a);
-}
-
-/* The newest and the best, and nothing else. */
-static void a_manager_keeps_some(void) {
-    struct model a, b;
-    umbo_checkpoint_manager *manager, *again;
-    umbo_checkpoint_manager_options options = UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT;
-    const double losses[6] = {3, 1, 2, 5, 4, 6};
-    const int64_t kept[3] = {1, 4, 5};
-    char path[4200];
-    size_t length = 0;
-    int64_t step = 0;
-    int32_t saved = 0;
-    int index;
-    make(&a, 2);
-    options.max_to_keep = 2;
-    options.max_best_to_keep = 1;
-    CHECK_OK(umbo_checkpoint_manager_create(a.checkpoint, "test_checkpoint_folder", &options, &manager));
-    CHECK_OK(umbo_checkpoint_manager_restore_latest(manager, &step));
-    CHECK(step == UMBO_NONE);
-    for (index = 0; index < 6; index++) {
-        train(&a, 1);
-        CHECK_OK(umbo_checkpoint_set_integer(a.checkpoint, "epoch", index));
-        CHECK_OK(umbo_checkpoint_manager_save(manager, index, &losses[index], 1, &saved));
-        CHECK(saved == 1);
-    }
-    CHECK_OK(umbo_checkpoint_manager_save(manager, 5, NULL, 0, &saved));
-    CHECK(saved == 0);
-    CHECK_OK(umbo_checkpoint_manager_wait(manager));
-    CHECK_OK(umbo_checkpoint_manager_latest(manager, &step));
-    CHECK(step == 5);
-    CHECK_OK(umbo_checkpoint_manager_best(manager, &step));
-    CHECK(step == 1);
-    CHECK_OK(umbo_checkpoint_manager_restore_best(manager, &step));
-    CHECK_OK(umbo_checkpoint_integer(a.checkpoint, "epoch", &step));
-    CHECK(step == 1);
-    CHECK_OK(umbo_checkpoint_manager_retain(manager, &again));
-    CHECK_OK(umbo_checkpoint_manager_restore_latest(again, &step));
-    CHECK(step == 5);
-    umbo_checkpoint_manager_release(again);
-    /* Another training does not save among these, and begins anew beside them if it says so. */
-    make(&b, 2);
-    CHECK_OK(umbo_checkpoint_manager_create(b.checkpoint, "test_checkpoint_folder", &options, &again));
-    CHECK_FAILS(umbo_checkpoint_manager_save(again, 6, NULL, 0, NULL), UMBO_STATUS_FAILED_PRECONDITION, "of step 5");
-    CHECK_MESSAGE("start_fresh");
-    umbo_checkpoint_manager_release(again);
-    options.start_fresh = 1;
-    CHECK_OK(umbo_checkpoint_manager_create(b.checkpoint, "test_checkpoint_folder", &options, &again));
-    CHECK_OK(umbo_checkpoint_manager_restore_latest(again, &step));
-    CHECK(step == UMBO_NONE);
-    umbo_checkpoint_manager_release(again);
-    options.start_fresh = 2;
-    CHECK_FAILS(umbo_checkpoint_manager_create(b.checkpoint, "test_checkpoint_folder", &options, &again),
-                UMBO_STATUS_INVALID_ARGUMENT, "options.start_fresh");
-    options.start_fresh = 0;
-    release(&b);
-    for (index = 0; index < 3; index++) {
-        CHECK_OK(umbo_checkpoint_manager_path(manager, kept[index], path, sizeof(path), &length));
-        CHECK(length == strlen(path) && remove(path) == 0);
-    }
-    CHECK_FAILS(umbo_checkpoint_manager_path(manager, 7, path, 3, &length), UMBO_STATUS_OUT_OF_RANGE, "capacity");
-    length = 0;
-    CHECK_FAILS(umbo_checkpoint_manager_path(manager, 7, NULL, 0, &length), UMBO_STATUS_OUT_OF_RANGE, "capacity");
-    CHECK_OK(umbo_checkpoint_manager_path(manager, 7, path, length + 1, &length));
-    CHECK(length == strlen(path));
-    CHECK_FAILS(umbo_checkpoint_manager_path(manager, 7, NULL, 1, &length), UMBO_STATUS_INVALID_ARGUMENT,
-                "buffer: is NULL");
-    CHECK_FAILS(umbo_checkpoint_manager_path(manager, -1, NULL, 0, &length), UMBO_STATUS_INVALID_ARGUMENT,
-                "step: -1");
-    CHECK_FAILS(umbo_checkpoint_manager_save(manager, -1, NULL, 1, NULL), UMBO_STATUS_INVALID_ARGUMENT, "step");
-    umbo_checkpoint_manager_release(manager);
-    for (index = 0; index < 2; index++) {
-        options.max_to_keep = -index;
-        CHECK_FAILS(umbo_checkpoint_manager_create(a.checkpoint, "test_checkpoint_folder", &options, &manager),
-                    UMBO_STATUS_INVALID_ARGUMENT, "must be 1 or more");
-        CHECK_MESSAGE("options.max_to_keep: ");
-    }
-    options.max_to_keep = 1;
-    options.max_best_to_keep = -1;
-    CHECK_FAILS(umbo_checkpoint_manager_create(a.checkpoint, "test_checkpoint_folder", &options, &manager),
-                UMBO_STATUS_INVALID_ARGUMENT, "options.max_best_to_keep: -1; must be 0 or more");
-    CHECK(remove("test_checkpoint_folder") == 0);
     release(&a);
 }
 
@@ -351,98 +231,11 @@ static void a_save_inside_of_a_save(void) {
     }
 }
 
-/* The place of a pass. */
-static void an_iterator_goes_on(void) {
-    struct model a;
-    umbo_dataset *dataset;
-    umbo_iterator *iterator;
-    umbo_value *element;
-    int32_t index;
-    make(&a, 1);
-    CHECK_OK(umbo_dataset_from_range(0, 9, 1, &dataset));
-    CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
-    CHECK_OK(umbo_checkpoint_add_iterator(a.checkpoint, "pass", iterator));
-    for (index = 0; index < 9; index++) {
-        CHECK_OK(umbo_iterator_next(iterator, &element));
-        CHECK(element != NULL);
-        umbo_value_release(element);
-        if (index == 7) CHECK_OK(umbo_checkpoint_save(a.checkpoint, file));
-    }
-    CHECK_OK(umbo_checkpoint_restore(a.checkpoint, file));
-    CHECK_OK(umbo_iterator_next(iterator, &element));
-    CHECK(element != NULL);
-    umbo_value_release(element);
-    CHECK_OK(umbo_iterator_next(iterator, &element));
-    CHECK(element == NULL);
-    umbo_iterator_release(iterator);
-    umbo_dataset_release(dataset);
-    release(&a);
-}
-
-/* An epoch that ends in its middle and goes on from a file. */
-static umbo_status fails_behind_step_3(const umbo_progress *progress, void *user_data) {
-    struct model *m = (struct model *)user_data;
-    if (progress->step_count == 2) UMBO_TRY(umbo_checkpoint_save(m->checkpoint, file));
-    if (progress->step_count == 3) return umbo_set_last_error(UMBO_STATUS_ABORTED, "as planned", NULL, NULL);
-    return UMBO_OK;
-}
-
-static void an_epoch_goes_on(void) {
-    struct model a, b;
-    struct model *models[2];
-    umbo_dataset *dataset, *batches;
-    umbo_distributed_dataset *distributed;
-    umbo_iterator *iterators[2];
-    umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
-    int index;
-    models[0] = &a;
-    models[1] = &b;
-    for (index = 0; index < 2; index++) {
-        struct model *m = models[index];
-        make(m, 2);
-        CHECK_OK(umbo_dataset_from_range(0, 20, 1, &dataset));
-        CHECK_OK(umbo_dataset_retain(dataset, &batches));
-        CHECK_OK(umbo_dataset_batch(&batches, 4, 0));
-        CHECK_OK(umbo_strategy_distribute_dataset(m->strategy, batches, NULL, &distributed));
-        CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterators[index]));
-        CHECK_OK(umbo_checkpoint_add_iterator(m->checkpoint, "pass", iterators[index]));
-        umbo_distributed_dataset_release(distributed);
-        umbo_dataset_release(batches);
-        umbo_dataset_release(dataset);
-    }
-    for (index = 0; index < 2; index++) {
-        struct model *m = models[index];
-        umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
-        options.metrics = m->metrics;
-        if (index == 1) {
-            options.progress = fails_behind_step_3;
-            options.progress_user_data = m;
-            CHECK_STATUS(umbo_train_epoch(m->strategy, iterators[1], m->optimizer, m->gradients, step, m, &options,
-                                          NULL), UMBO_STATUS_ABORTED);
-            CHECK_OK(umbo_checkpoint_restore(m->checkpoint, file));
-            options.progress = NULL;
-            options.keep_metrics = 1;
-        }
-        CHECK_OK(umbo_train_epoch(m->strategy, iterators[index], m->optimizer, m->gradients, step, m, &options,
-                                  &report));
-        CHECK(report.step_count == (index == 0 ? 5 : 3) && report.pass_ended == 1);
-    }
-    check_same(&a, &b);
-    for (index = 0; index < 2; index++) {
-        umbo_iterator_release(iterators[index]);
-        release(models[index]);
-    }
-}
-
 int main(void) {
     int32_t replicas;
     for (replicas = 1; replicas <= 3; replicas++) goes_on_from_a_file(replicas);
-    what_does_not_fit_is_told();
     state_is_set();
-    a_manager_keeps_some();
     a_save_inside_of_a_save();
-    an_iterator_goes_on();
-    an_epoch_goes_on();
     CHECK(remove(file) == 0);
     return finish();
 }

@@ -1,5 +1,5 @@
 /* Gradients that stay in the program's memory: what counts, what is refused, and that the memory is
- * released exactly once however its step ends; contributions that are taken back. */
+ * released exactly once however its step ends. */
 #include <math.h>
 
 #include "check.h"
@@ -319,105 +319,9 @@ static void a_trial_while_memory_is_lent(void) {
     umbo_strategy_release(strategy);
 }
 
-/* 16-bit gradients are lent as they are, and rows are taken back. */
-typedef struct {
-    umbo_gradients *gradients;
-    uint16_t halves[2][ELEMENTS];
-    int discards;
-} narrow;
-
-static umbo_status lend_halves(umbo_replica_context *context, const umbo_value *args, void *user_data,
-                               umbo_value **result) {
-    narrow *plan = (narrow *)user_data;
-    umbo_view view = view_of_numbers((const float *)(const void *)plan->halves);
-    (void)args;
-    (void)result;
-    view.data = plan->halves[replica_id(context)];
-    view.dtype = UMBO_DTYPE_BFLOAT16;
-    view.element_bytes = 2;
-    UMBO_TRY(umbo_gradients_attach(plan->gradients, context, 0, &view, NULL, NULL));
-    return umbo_gradients_submit_weighted(plan->gradients, context, 1);
-}
-
-static void sixteen_bits(void) {
-    umbo_strategy *strategy = make_strategy(2);
-    umbo_variable *variable = make_weights(strategy);
-    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
-    umbo_sgd_options rate = UMBO_SGD_OPTIONS_INIT;
-    umbo_optimizer *sgd = NULL;
-    float weights[ELEMENTS], numbers[2][ELEMENTS] = {{1, 2, 3}, {3, 2, 1}};
-    narrow plan;
-    memset(&plan, 0, sizeof(plan));
-    CHECK_OK(umbo_convert_from_float(UMBO_DTYPE_BFLOAT16, 2 * ELEMENTS, numbers[0], plan.halves));
-    options.loss_reduction = UMBO_LOSS_MEAN;
-    options.dtype = UMBO_DTYPE_BFLOAT16;
-    rate.learning_rate = 1;
-    CHECK_OK(umbo_optimizer_create_sgd(strategy, &rate, &sgd));
-    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &options, &plan.gradients));
-    CHECK_OK(umbo_strategy_run(strategy, lend_halves, &plan, NULL, NULL, NULL));
-    CHECK_OK(umbo_optimizer_apply(sgd, plan.gradients, NULL, NULL));
-    weights_of(variable, weights);
-    CHECK(weights[0] == -1 && weights[1] == -1 && weights[2] == -1);
-    umbo_gradients_release(plan.gradients);
-    umbo_optimizer_release(sgd);
-    umbo_variable_release(variable);
-    umbo_strategy_release(strategy);
-}
-
-static umbo_status add_and_discard(umbo_replica_context *context, const umbo_value *args,
-                                    void *user_data, umbo_value **result) {
-    narrow *plan = (narrow *)user_data;
-    umbo_view rows, values;
-    int round;
-    (void)args;
-    (void)result;
-    /* Each replica adds row 0 with 1 in all places, and takes that back for row 1 where it is told. */
-    for (round = 0; round <= plan->discards; round++) {
-        int element;
-        if (round > 0) UMBO_TRY(umbo_gradients_discard(plan->gradients, context, 0));
-        UMBO_TRY(umbo_gradients_add_rows(plan->gradients, context, 0, 1, &rows, &values));
-        *(int64_t *)rows.mutable_data = round;
-        for (element = 0; element < 2; element++) ((float *)values.mutable_data)[element] = 1;
-    }
-    return umbo_gradients_submit_weighted(plan->gradients, context, 1);
-}
-
-static void rows_that_are_taken_back(void) {
-    umbo_strategy *strategy = make_strategy(2);
-    const int64_t shape[2] = {2, 2};
-    const int32_t row_sparse[1] = {1};
-    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
-    umbo_sgd_options rate = UMBO_SGD_OPTIONS_INIT;
-    umbo_optimizer *sgd = NULL;
-    umbo_variable *table = NULL;
-    umbo_tensor *zeros = NULL;
-    float rows[4];
-    narrow plan;
-    memset(&plan, 0, sizeof(plan));
-    CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 2, shape, NULL, &zeros));
-    CHECK_OK(umbo_variable_create(strategy, "t", zeros, NULL, &table));
-    umbo_tensor_release(zeros);
-    options.loss_reduction = UMBO_LOSS_SUM;
-    options.row_sparse = row_sparse;
-    rate.learning_rate = 1;
-    CHECK_OK(umbo_optimizer_create_sgd(strategy, &rate, &sgd));
-    CHECK_OK(umbo_gradients_create(strategy, 1, &table, &options, &plan.gradients));
-    plan.discards = 1;
-    CHECK_OK(umbo_strategy_run(strategy, add_and_discard, &plan, NULL, NULL, NULL));
-    CHECK_OK(umbo_optimizer_apply(sgd, plan.gradients, NULL, NULL));
-    CHECK_OK(umbo_variable_copy_to_host(table, rows, sizeof(rows)));
-    CHECK(rows[0] == 0 && rows[1] == 0 && rows[2] == -1 && rows[3] == -1);
-    umbo_gradients_release(plan.gradients);
-    umbo_optimizer_release(sgd);
-    umbo_variable_release(table);
-    umbo_strategy_release(strategy);
-}
-
 int main(void) {
     manners_and_endings();
     what_is_refused();
     a_trial_while_memory_is_lent();
-    sixteen_bits();
-    rows_that_are_taken_back();
     return finish();
 }

@@ -79,42 +79,6 @@ static umbo_optimizer *sgd_of(umbo_strategy *strategy) {
     return optimizer;
 }
 
-static void clipping_and_decay(umbo_strategy *strategy) {
-    umbo_variable *variable = make_variable(strategy, 8, UMBO_AGGREGATION_NONE);
-    umbo_gradients *gradients = make_mean_gradients(strategy, variable, 0);
-    umbo_optimizer *optimizer = sgd_of(strategy);
-    umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
-    umbo_apply_report report;
-    report = step(strategy, optimizer, gradients, 0);
-    CHECK(report.gradient_norm == -1 && report.loss_scale == 1 && report.learning_rate == 1);
-    options.global_clip_norm = 2;
-    options.weight_decay = 0.25;
-    CHECK_OK(umbo_optimizer_configure(optimizer, &options));
-    report = step(strategy, optimizer, gradients, -5);
-    CHECK(report.gradient_norm == 5 && report.clipped == 1);
-    CHECK(float_of_variable(variable) == 8 + 2 - 0.25f * 8);
-    options.clip_value = 1;
-    options.weight_decay = 0;
-    CHECK_OK(umbo_optimizer_configure(optimizer, &options));
-    report = step(strategy, optimizer, gradients, 1.5f);
-    CHECK(report.gradient_norm == 1.5 && report.clipped == 0);
-    CHECK(float_of_variable(variable) == 7);
-    /* Norms that are not finite fail here, and change nothing. */
-    {
-        training self = {NULL, NULL, NULL, (float)INFINITY};
-        self.gradients = gradients;
-        CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
-        CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_STATUS_INVALID_ARGUMENT);
-        CHECK_MESSAGE("not finite");
-    }
-    CHECK_OK(umbo_optimizer_configure(optimizer, NULL));
-    CHECK(step(strategy, optimizer, gradients, 4).gradient_norm == -1);
-    CHECK(float_of_variable(variable) == 3);
-    umbo_optimizer_release(optimizer);
-    umbo_gradients_release(gradients);
-    umbo_variable_release(variable);
-}
-
 /* The scale halves when an apply is skipped, and doubles after two that were not. */
 static void loss_scale(umbo_strategy *strategy) {
     umbo_variable *variable = make_variable(strategy, 0, UMBO_AGGREGATION_NONE);
@@ -269,45 +233,6 @@ static void schedules_and_groups(umbo_strategy *strategy) {
     umbo_variable_release(variable);
 }
 
-static umbo_status from_zero(int64_t step_number, void *user_data, double *learning_rate) {
-    (void)user_data;
-    *learning_rate = 0.5 * (double)step_number;
-    return UMBO_OK;
-}
-
-/* FTRL divides by its learning rate, which is refused where it is set, and in a schedule or a group where it
- * is used. */
-static void ftrl_divides(umbo_strategy *strategy) {
-    umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE), *member = variable;
-    umbo_gradients *gradients = make_mean_gradients(strategy, variable, 0);
-    training self = {NULL, NULL, NULL, 1};
-    umbo_ftrl_options ftrl = UMBO_FTRL_OPTIONS_INIT;
-    umbo_group_options group = UMBO_GROUP_OPTIONS_INIT;
-    umbo_optimizer *optimizer = NULL;
-    double rate = 0;
-    CHECK_OK(umbo_optimizer_create_ftrl(strategy, &ftrl, &optimizer));
-    CHECK_STATUS(umbo_optimizer_set_learning_rate(optimizer, 0), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("learning_rate: 0.0; FTRL divides by it");
-    CHECK_STATUS(umbo_optimizer_set_learning_rate(optimizer, 1e-310), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("1e-310");
-    rate = optimizer_info_of(optimizer).learning_rate;
-    CHECK(rate == ftrl.learning_rate);
-    CHECK_OK(umbo_optimizer_set_schedule(optimizer, from_zero, NULL, NULL));
-    self.gradients = gradients;
-    CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
-    CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("begin a warm-up above 0");
-    CHECK_OK(umbo_optimizer_set_learning_rate(optimizer, 0.5));
-    group.learning_rate_factor = 0;
-    CHECK_OK(umbo_optimizer_add_group(optimizer, 1, &member, &group));
-    CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("freeze the variables of a group");
-    CHECK(float_of_variable(variable) == 1);
-    umbo_optimizer_release(optimizer);
-    umbo_gradients_release(gradients);
-    umbo_variable_release(variable);
-}
-
 static void refused(umbo_strategy *strategy) {
     umbo_optimizer *optimizer = sgd_of(strategy), *other = NULL;
     umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
@@ -370,12 +295,10 @@ static void refused(umbo_strategy *strategy) {
 int main(void) {
     umbo_strategy *strategy = make_strategy(2);
     rules(strategy);
-    clipping_and_decay(strategy);
     loss_scale(strategy);
     accumulation(strategy);
     schedules_and_groups(strategy);
     reentrant_schedules(strategy);
-    ftrl_divides(strategy);
     refused(strategy);
     umbo_strategy_release(strategy);
     return finish();

@@ -1,82 +1,5 @@
-/* run: arguments, merged results, metrics, scratch memory, places in the global batch. */
+/* run: metrics, scratch memory, places in the global batch, user data. */
 #include "check.h"
-
-static umbo_status double_it(umbo_replica_context *context, const umbo_value *args,
-                             void *user_data, umbo_value **result) {
-    umbo_view view;
-    (void)context;
-    (void)user_data;
-    CHECK(*result == NULL);
-    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &view));
-    return return_float(2 * *(const float *)view.data, result);
-}
-
-static umbo_status pass_through(umbo_replica_context *context, const umbo_value *args,
-                                void *user_data, umbo_value **result) {
-    (void)context;
-    (void)user_data;
-    return umbo_value_retain(args, result);
-}
-
-/* The very same tensor from every replica stays plain; equal ones do not. */
-static void identity(umbo_strategy *strategy) {
-    const float numbers[3] = {1, 2, 3};
-    umbo_value *plain = float_value(5), *split = per_replica_floats(3, numbers), *result = NULL;
-    CHECK_OK(umbo_strategy_run(strategy, pass_through, NULL, plain, NULL, &result));
-    CHECK(kind_of(result) == UMBO_VALUE_TENSOR && float_of(result) == 5);
-    umbo_value_release(result);
-    CHECK_OK(umbo_strategy_run(strategy, double_it, NULL, plain, NULL, &result));
-    CHECK(kind_of(result) == UMBO_VALUE_PER_REPLICA && count_of(result) == 3);
-    CHECK(float_at(result, 0) == 10 && float_at(result, 2) == 10);
-    umbo_value_release(result);
-    CHECK_OK(umbo_strategy_run(strategy, double_it, NULL, split, NULL, &result));
-    CHECK(float_at(result, 0) == 2 && float_at(result, 1) == 4 && float_at(result, 2) == 6);
-    umbo_value_release(result);
-    umbo_value_release(split);
-    umbo_value_release(plain);
-}
-
-static umbo_status make_struct(umbo_replica_context *context, const umbo_value *args,
-                               void *user_data, umbo_value **result) {
-    const char *const names[2] = {"id", "shared"};
-    const umbo_value *items[2];
-    umbo_value *own = float_value((float)replica_id(context)), *shared = NULL;
-    umbo_status status;
-    CHECK_OK(umbo_value_field(args, "shared", &shared));
-    items[0] = own;
-    items[1] = shared;
-    status = umbo_value_create_struct(user_data != NULL && replica_id(context) == 1 ? 1 : 2, names, items,
-                               result);
-    umbo_value_release(shared);
-    umbo_value_release(own);
-    return status;
-}
-
-/* Structures are merged leaf by leaf, and must agree. */
-static void structures(umbo_strategy *strategy) {
-    const char *const names[1] = {"shared"};
-    const umbo_value *items[1];
-    umbo_value *shared = float_value(8), *args = NULL, *result = NULL, *field = NULL;
-    int disagree = 1;
-    items[0] = shared;
-    CHECK_OK(umbo_value_create_struct(1, names, items, &args));
-    CHECK_OK(umbo_strategy_run(strategy, make_struct, NULL, args, NULL, &result));
-    CHECK(kind_of(result) == UMBO_VALUE_STRUCT);
-    CHECK_OK(umbo_value_field(result, "id", &field));
-    CHECK(kind_of(field) == UMBO_VALUE_PER_REPLICA && float_at(field, 2) == 2);
-    umbo_value_release(field);
-    CHECK_OK(umbo_value_field(result, "shared", &field));
-    CHECK(kind_of(field) == UMBO_VALUE_TENSOR && float_of(field) == 8);
-    umbo_value_release(field);
-    umbo_value_release(result);
-    result = NULL;
-    CHECK_STATUS(umbo_strategy_run(strategy, make_struct, &disagree, args, NULL, &result),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("replica 1");
-    CHECK(result == NULL);
-    umbo_value_release(args);
-    umbo_value_release(shared);
-}
 
 static umbo_status look_around(umbo_replica_context *context, const umbo_value *args,
                                void *user_data, umbo_value **result) {
@@ -256,27 +179,13 @@ static void destroy_once(umbo_strategy *strategy) {
     CHECK(destroyed == 3);
 }
 
-static void wrong_arguments(umbo_strategy *strategy) {
-    const float numbers[2] = {1, 2};
-    umbo_value *too_few = per_replica_floats(2, numbers), *result = NULL;
-    umbo_status status =
-        umbo_strategy_run(strategy, pass_through, NULL, too_few, NULL, &result);
-    CHECK(status == UMBO_STATUS_OUT_OF_RANGE || status == UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("replica");
-    CHECK(result == NULL);
-    umbo_value_release(too_few);
-}
-
 int main(void) {
     umbo_strategy *strategy = make_strategy(3);
-    identity(strategy);
-    structures(strategy);
     no_arguments_no_result(strategy);
     metrics(strategy);
     scratch(strategy);
     batch_position_and_empty_replicas(strategy);
     destroy_once(strategy);
-    wrong_arguments(strategy);
     umbo_strategy_release(strategy);
     return finish();
 }

@@ -126,6 +126,8 @@ void tensors_in_files() {
     CHECK(umbo::tensor(umbo::tensor::load(npy)).to_vector<float>()[2] == 3);
     umbo::tensor::save_all({{"a", one}, {"b", one}}, npz);
     CHECK(umbo::tensor(umbo::tensor::load(npz, "b")).to_vector<float>()[1] == 2);
+    CHECK(umbo::dataset::from_npy_file(npy).cardinality() == 3);
+    CHECK(umbo::dataset::from_npz_file(npz, {"a", "b"}).element_spec().field_name(1) == "b");
     CHECK(std::remove(npy.c_str()) == 0 && std::remove(npz.c_str()) == 0);
 }
 
