@@ -310,7 +310,11 @@ static void running_and_reading(umbo_strategy *strategy, const umbo_variable *va
     umbo_dataset *dataset = NULL;
     umbo_iterator *iterator = NULL;
     umbo_tensor *read = NULL;
+    int32_t has = -1;
+    int step;
     umbo_view view;
+    CHECK_OK(umbo_has_strategy(&has));
+    CHECK(has == 0);
     CHECK_OK(umbo_strategy_call_for_each_replica(strategy, double_it, NULL, args, &result));
     CHECK(float_at(result, 0) == 2 && float_at(result, 1) == 4);
     umbo_value_release(result);
@@ -324,6 +328,13 @@ static void running_and_reading(umbo_strategy *strategy, const umbo_variable *va
     CHECK_OK(umbo_dataset_from_range(0, 3, 1, &dataset));
     CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
     result = NULL;
+    for (step = 0; step < 4; step++) {
+        int32_t has_value = -1;
+        CHECK_OK(umbo_iterator_next_as_optional(iterator, &has_value, &result));
+        CHECK(has_value == (step < 3) && (result != NULL) == (step < 3));
+        umbo_value_release(result);
+        result = NULL;
+    }
     CHECK_STATUS(umbo_strategy_run_steps_on_iterator(strategy, double_it, NULL, iterator, 1,
                                                      &result),
                  UMBO_STATUS_UNIMPLEMENTED);

@@ -270,3 +270,31 @@ fn inline_functions_have_tests_in_c() {
     }
     assert!(seen > 40, "{seen}");
 }
+
+#[test]
+fn every_constant_of_an_enum_has_a_counterpart_in_cpp() {
+    let cpp = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/umbo/cpp");
+    let files = std::fs::read_dir(cpp).unwrap().map(|entry| entry.unwrap().path());
+    let texts: Vec<_> = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let of_cpp: BTreeSet<_> = texts
+        .iter()
+        .flat_map(|text| text.lines())
+        .filter_map(|line| line.split_once(" = ")?.1.strip_suffix(','))
+        .collect();
+    let mut seen = 0;
+    for (_, text) in headers() {
+        for body in code(text).split("UMBO_ENUM(").skip(1) {
+            let body = body.split('}').next().expect("it ends");
+            // A sum of flags is no constant of its enum.
+            if body.starts_with("umbo_view_flags)") {
+                continue;
+            }
+            for line in body.lines().map(str::trim).filter(|line| line.starts_with("UMBO_")) {
+                let name = line.split(' ').next().expect("a part");
+                assert!(of_cpp.contains(name), "{name}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 80, "{seen}");
+}
