@@ -6,9 +6,8 @@ use crate::common::{all, counting, fails, ints, numbers, parts, read, rest};
 use umbo::device::{DeviceId, DeviceKind};
 use umbo::error::{Error, Result, Status};
 use umbo::input::{
-    Cardinality, Dataset, DistributeOptions, DistributedDataset, ElementSpec, Generator,
-    InputContext, LeafSpec, Sharding, Splitting, deal, distribute, distribute_dataset,
-    distribute_datasets_from_function, make_numpy_dataset,
+    Cardinality, Dataset, DistributeOptions, DistributedDataset, ElementSpec, Generator, LeafSpec,
+    Sharding, Splitting, deal, distribute, distribute_dataset, make_numpy_dataset,
 };
 use umbo::strategy::Strategy;
 use umbo::strategy::central_storage::Options;
@@ -51,34 +50,6 @@ const DROPPING: DistributeOptions = DistributeOptions {
     read_ahead: Some(1),
     sharding: Sharding::Data,
 };
-
-#[test]
-fn rule_b_sizes_without_its_losses() {
-    // Elements, batch, replicas, the sizes of all steps.
-    type Row = (usize, i64, usize, &'static [&'static [usize]]);
-    let table: [Row; 8] = [
-        (14, 8, 2, &[&[4, 4], &[4, 2]]),
-        (9, 9, 4, &[&[3, 2, 2, 2]]),
-        (5, 2, 2, &[&[1, 1], &[1, 1], &[1, 0]]),
-        (8, 3, 2, &[&[2, 1], &[2, 1], &[2, 0]]),
-        (9, 8, 2, &[&[4, 4], &[1, 0]]),
-        (2, 1, 2, &[&[1, 0], &[1, 0]]),
-        (3, 2, 4, &[&[1, 1, 0, 0], &[1, 0, 0, 0]]),
-        (12, 4, 2, &[&[2, 2], &[2, 2], &[2, 2]]),
-    ];
-    for (count, batch, replicas, expected) in table {
-        let batches = numbers(count).batch(batch, false).unwrap();
-        let dataset = balanced(&batches, replicas, false);
-        assert_eq!(sizes(&dataset), expected, "{count} by {batch} over {replicas}");
-        assert_eq!(dataset.cardinality(), Cardinality::Exact(expected.len() as u64));
-        assert_eq!(steps(&dataset).concat().concat(), Vec::from_iter(0..count as i32));
-        // Only the last step has shares that are not whole.
-        let whole = count / batch as usize;
-        let dropping = balanced(&batches, replicas, true);
-        assert_eq!(sizes(&dropping), expected[..whole], "{count} by {batch}, dropping");
-        assert_eq!(dropping.cardinality(), Cardinality::Exact(whole as u64));
-    }
-}
 
 /// Shares of the rows of all batches, beside a model: the steps, and how many there are said to be.
 #[test]
@@ -186,18 +157,6 @@ fn each_replica_gets_whole_elements() {
 }
 
 #[test]
-fn scalars_are_dealt_and_completed_with_zeros() {
-    let dataset = dealt(&numbers(5), 2, &Default::default());
-    assert_eq!(steps(&dataset), [[[0], [1]], [[2], [3]], [[4], [0]]]);
-    let examples = rest(&dataset.iterator().unwrap(), |step| {
-        [0, 1].map(|replica| step.tensor_of(replica).unwrap().examples().unwrap())
-    });
-    assert_eq!(examples, [[1, 1], [1, 1], [1, 0]]);
-    let last = rest(&dataset.iterator().unwrap(), Value::clone).pop().unwrap();
-    assert!(last.tensor_of(1).unwrap().shape().is_empty());
-}
-
-#[test]
 fn empty_components_keep_dtype_rank_and_row_shape() {
     let nest = Value::tuple(vec![Value::Tensor(counting(&[2, 3])), Value::Tensor(counting(&[2]))])
         .unwrap();
@@ -231,48 +190,6 @@ fn specs_of_dealt_elements() {
     let scalars = ElementSpec::PerReplica(2, LeafSpec { dtype: DType::Int32, shape: vec![] });
     assert_eq!(*iterator.element_spec(), scalars);
     assert_eq!(numbers(4).iterator().unwrap().element_spec(), numbers(4).element_spec());
-}
-
-#[test]
-fn elements_of_different_shapes_go_to_different_replicas() {
-    let elements = Dataset::elements(&[counting(&[2, 2]), counting(&[2, 3])]).unwrap();
-    assert_eq!(steps(&dealt(&elements, 2, &Default::default()))[0].concat().len(), 10);
-}
-
-#[test]
-fn the_function_is_called_once_and_told_of_one_pipeline() {
-    let strategy = strategy(3);
-    let calls = AtomicUsize::new(0);
-    let make = |context: &InputContext| {
-        calls.fetch_add(1, Ordering::Relaxed);
-        let expected =
-            InputContext { num_input_pipelines: 1, input_pipeline_id: 0, num_replicas_in_sync: 3 };
-        assert_eq!(*context, expected);
-        let size = context.per_replica_batch_size(6)?;
-        numbers(12).batch(size, false)
-    };
-    let dataset = distribute_datasets_from_function(&strategy, make, &Default::default()).unwrap();
-    for _ in 0..2 {
-        let expected = [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [10, 11]]];
-        assert_eq!(steps(&dataset), expected);
-    }
-    assert_eq!(calls.load(Ordering::Relaxed), 1);
-    let failing = |_: &InputContext| Err(Error::DataLoss("no data today".into()));
-    let failed = distribute_datasets_from_function(&strategy, failing, &Default::default());
-    fails(failed, Status::DataLoss, "no data today");
-}
-
-#[test]
-fn batch_sizes_per_replica() {
-    let context =
-        InputContext { num_input_pipelines: 1, input_pipeline_id: 0, num_replicas_in_sync: 4 };
-    assert_eq!(context.per_replica_batch_size(8).unwrap(), 2);
-    assert_eq!(context.per_replica_batch_size(0).unwrap(), 0);
-    let invalid = Status::InvalidArgument;
-    fails(context.per_replica_batch_size(6), invalid, "6 is not a multiple of 4");
-    fails(context.per_replica_batch_size(-4), invalid, "global_batch_size");
-    let none = InputContext { num_replicas_in_sync: 0, ..context };
-    fails(none.per_replica_batch_size(4), invalid, "replica_count");
 }
 
 #[test]
@@ -386,25 +303,6 @@ fn a_failure_comes_behind_the_steps_before_it() {
         iterator.reset().unwrap();
         assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[0], [1]]);
     }
-}
-
-#[test]
-fn empty_and_endless_and_several_passes() {
-    let default = DistributeOptions::default();
-    let nothing = numbers(3).take(0).unwrap();
-    assert!(steps(&dealt(&nothing, 2, &default)).is_empty());
-    assert!(steps(&balanced(&nothing.batch(2, false).unwrap(), 2, false)).is_empty());
-    let endless = dealt(&numbers(3).repeat(-1).unwrap(), 2, &default);
-    assert_eq!(endless.cardinality(), Cardinality::Endless);
-    let iterator = endless.iterator().unwrap();
-    assert!((0..100).all(|_| iterator.next().unwrap().is_some()));
-    let dataset = dealt(&numbers(6), 2, &default);
-    let (one, other) = (dataset.iterator().unwrap(), dataset.iterator().unwrap());
-    assert_eq!(parts(&one.next().unwrap().unwrap()), [[0], [1]]);
-    assert_eq!(rest(&other, parts).len(), 3);
-    assert_eq!(rest(&one, parts), [[[2], [3]], [[4], [5]]]);
-    assert!(one.next().unwrap().is_none());
-    assert!(one.next().unwrap().is_none());
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Datasets, their transformations and their distribution, as a trainer sees them.
 
+#[path = "../calls/mod.rs"]
+mod calls;
 mod common;
 mod dealing;
 mod distribution;
@@ -7,9 +9,11 @@ mod files;
 mod idx;
 mod numpy;
 mod order;
+#[path = "../calls/pass.rs"]
+mod pass;
 mod plan;
 mod position;
-mod prefetch;
+mod reentry;
 mod sharing;
 mod skipping;
 mod sources;

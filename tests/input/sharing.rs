@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::common::{all, fails, ints, numbers, rest};
-use umbo::error::{Error, Result, Status};
+use umbo::error::{Result, Status};
 use umbo::input::ShuffleOptions;
 use umbo::input::{Dataset, ElementSpec, Generator, LeafSpec, MapOptions, PassIterator};
 use umbo::tensor::{DType, Tensor};
@@ -226,16 +226,4 @@ fn a_failed_creation_uses_up_no_order() {
         fails(fails_to_start.iterator().map(drop), Status::ResourceExhausted, "row numbers");
         assert_eq!(all(&disturbed), all(&plain));
     }
-}
-
-#[test]
-fn an_error_of_the_function_is_not_taken_for_a_refusal() {
-    ends(|| {
-        let function = |_: &Value| Err(Error::DataLoss("torn".into()));
-        let mapped = numbers(3).map(function, at_once(2)).unwrap().iterator().unwrap();
-        for _ in 0..3 {
-            fails(mapped.next(), Status::DataLoss, "torn");
-        }
-        assert!(mapped.next().unwrap().is_none());
-    });
 }

@@ -325,3 +325,40 @@ fn synchronising_waits_for_what_a_late_run_releases() {
         assert!(released.is_released());
     }
 }
+
+/// A thread that gives up waiting leaves the queue, and those behind it are served.
+#[test]
+fn whoever_gives_up_leaves_the_queue() {
+    let s = strategy(2);
+    let v = variable(&s, Aggregation::Sum, 0.0);
+    let (begun, gate) = (Gate::default(), Gate::default());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let hold = |context: &ReplicaContext| {
+                if context.replica() == 0 {
+                    begun.open();
+                    gate.pass();
+                }
+                Ok(None)
+            };
+            s.run(&hold, None).unwrap();
+        });
+        begun.pass();
+        let token = Cancellation::new();
+        let (run, token_of_run) = (&s, token.clone());
+        let cancelled = scope.spawn(move || {
+            let limits = Limits { cancellation: Some(token_of_run), ..Limits::default() };
+            run.run_within(Arc::new(|_| panic!("runs")), None, limits, None)
+        });
+        let behind = scope.spawn(|| assign(&v, Assignment::Add, &scalar(1.0)).unwrap());
+        let deadline = Some(Instant::now() + Duration::from_millis(5));
+        let limits = Limits { deadline, ..Limits::default() };
+        let late = s.run_within(Arc::new(|_| panic!("runs")), None, limits, None);
+        refused(late, Status::DeadlineExceeded, &["deadline"]);
+        token.cancel();
+        refused(cancelled.join().unwrap(), Status::Cancelled, &["cancelled"]);
+        assert!(!behind.is_finished());
+        gate.open();
+    });
+    assert_eq!(value_of(&v), 1.0);
+}

@@ -74,23 +74,6 @@ fn what_is_read_when_it_is_over_is_no_number() {
     }
 }
 
-#[test]
-fn gradients_that_are_written_between_steps_are_found() {
-    for setting in settings() {
-        let scene = Scene::new(setting);
-        let (scratch, gradient) = (Arc::new(Kept::default()), Arc::new(Kept::default()));
-        scene.train(keep(&scratch, &gradient)).unwrap();
-        apply(&scene.optimizer, &scene.gradients).unwrap();
-        put(gradient.address(), DType::Float32, 2, 5.0);
-        let who = format!("replica {}", setting.replicas - 1);
-        found(
-            scene.train(Extras::default()),
-            &[&who, "'weight'", "at byte 8", "view in each step"],
-        );
-        scene.train_well();
-    }
-}
-
 /// Changes the element at `index` from `data` on, as a program does that has an array of `dtype`.
 fn change(data: *mut u8, dtype: DType, index: usize, operator: &str, operand: f32) {
     fn apply<T>(at: *mut T, operator: &str, by: T)

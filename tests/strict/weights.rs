@@ -1,11 +1,10 @@
 //! What the library and the program write of variables as they may.
 
-use umbo::optimizer::GradientMode;
 use umbo::strategy::variables::{self, current_tensor};
 use umbo::tensor::{DType, Tensor};
 use umbo::values::Value;
 
-use crate::scene::{Scene, Setting, variable};
+use crate::scene::{Scene, Setting};
 
 /// Everything that may write variables still can: assignments in and out of steps, scattering, undoing,
 /// low-precision copies that applies write along, copies of variables, and variables made in steps.
@@ -69,30 +68,4 @@ fn the_library_writes_what_callbacks_may_not() {
             assert_eq!(half.to_vec::<half::f16>().unwrap()[0], rounded);
         }
     }
-}
-
-#[test]
-fn several_strategies() {
-    let strict = Scene::new(Setting::PLAIN);
-    let lax = Scene::new(Setting { strict: false, ..Setting::PLAIN });
-    strict.train_well();
-    lax.train_well();
-    assert_eq!(strict.bits(), lax.bits());
-    // A callback of the one may look at variables of the other.
-    let bits = |scene: &Scene| scene.bits();
-    for (of, other) in [(&strict, &lax), (&lax, &strict)] {
-        let seen = of.strategy.run(
-            &|_| {
-                assert_eq!(bits(other), bits(of));
-                Ok(None)
-            },
-            None,
-        );
-        seen.unwrap();
-    }
-    strict.train_well();
-    let own = variable(&strict.strategy, "late", DType::Float32, &[3]);
-    assert!(own.is_same(&own.clone()));
-    drop(own);
-    assert_eq!(strict.setting.mode, GradientMode::Overwrite);
 }
