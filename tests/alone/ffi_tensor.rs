@@ -24,15 +24,6 @@ fn tensor_of(data: &[f32], shape: &[i64]) -> *mut umbo_tensor {
     tensor
 }
 
-fn view(tensor: *const umbo_tensor) -> umbo_view {
-    // SAFETY: all zero is a value of the struct.
-    let mut view: umbo_view = unsafe { std::mem::zeroed() };
-    // SAFETY: the view is a variable.
-    assert_eq!(unsafe { umbo_tensor_view(tensor, &mut view) }, UMBO_OK, "{}", message());
-    assert!(view.mutable_data.is_null());
-    view
-}
-
 #[test]
 fn bad_arguments_are_named() {
     let true = crate::is_alone(bad_arguments_are_named) else { return };
@@ -106,63 +97,6 @@ fn bad_arguments_are_named() {
 }
 
 #[test]
-fn device_names_have_a_canonical_form() {
-    let true = crate::is_alone(device_names_have_a_canonical_form) else { return };
-    let canonical = |name: &CStr, defaults: *const c_char| {
-        let mut buffer = [0 as c_char; 64];
-        let mut length = 0;
-        // SAFETY: the buffer has the size stated, the texts are texts or NULL.
-        unsafe {
-            let (name, buffer) = (name.as_ptr(), buffer.as_mut_ptr());
-            let status = umbo_device_canonical_name(name, defaults, buffer, 64, &mut length);
-            assert_eq!(status, UMBO_OK, "{}", message());
-            let text = CStr::from_ptr(buffer).to_str().unwrap().to_owned();
-            assert_eq!(text.len(), length);
-            text
-        }
-    };
-    assert_eq!(canonical(c"cpu:1", ptr::null()), "/job:localhost/replica:0/task:0/device:CPU:1");
-    assert_eq!(
-        canonical(c"GPU:2", c"/job:worker/task:3".as_ptr()),
-        "/job:worker/replica:0/task:3/device:GPU:2"
-    );
-    // SAFETY: as above.
-    unsafe {
-        let mut length = 0;
-        let mut buffer = [7 as c_char; 8];
-        let too_small = umbo_device_canonical_name(
-            c"CPU:0".as_ptr(),
-            ptr::null(),
-            buffer.as_mut_ptr(),
-            8,
-            &mut length,
-        );
-        assert_eq!((too_small, length, buffer), (UMBO_STATUS_OUT_OF_RANGE, 44, [7; 8]));
-        let asked = umbo_device_canonical_name(
-            c"CPU:0".as_ptr(),
-            ptr::null(),
-            ptr::null_mut(),
-            0,
-            &mut length,
-        );
-        assert_eq!((asked, length), (UMBO_STATUS_OUT_OF_RANGE, 44));
-
-        let mut info = umbo_device_info::default();
-        assert_eq!(umbo_device_get_info(c"/gpu:31".as_ptr(), &mut info), UMBO_OK);
-        assert_eq!(info.device, umbo_device { r#type: UMBO_DEVICE_GPU, ordinal: 31 });
-        let other = umbo_device_get_info(c"/job:w/CPU:0".as_ptr(), &mut info);
-        assert_eq!(other, UMBO_STATUS_NOT_FOUND);
-        assert_eq!(umbo_device_get_info(c"x".as_ptr(), &mut info), UMBO_STATUS_INVALID_ARGUMENT);
-
-        let tensor = tensor_of(&[1.], &[1]);
-        assert_eq!(view(tensor).device, umbo_device { r#type: UMBO_DEVICE_CPU, ordinal: 0 });
-        assert_eq!(umbo_device_get_info(ptr::null(), &mut info), UMBO_OK);
-        assert_eq!(CStr::from_ptr(info.name), c"/job:localhost/replica:0/task:0/device:CPU:0");
-        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
-    }
-}
-
-#[test]
 fn devices_are_counted_and_split() {
     let true = crate::is_alone(devices_are_counted_and_split) else { return };
     // SAFETY: the outputs are variables.
@@ -192,32 +126,6 @@ fn devices_are_counted_and_split() {
             umbo_set_logical_device_count(UMBO_DEVICE_CPU, 1, 1, ptr::null()),
             UMBO_STATUS_NOT_FOUND
         );
-    }
-}
-
-#[test]
-fn the_library_tells_its_version() {
-    let true = crate::is_alone(the_library_tells_its_version) else { return };
-    // SAFETY: the texts last as long as the process; the outputs are variables.
-    unsafe {
-        assert_eq!(CStr::from_ptr(umbo_version()).to_str().unwrap(), env!("CARGO_PKG_VERSION"));
-        let part = |text: &str| text.parse::<u32>().unwrap();
-        assert_eq!(umbo_version_number() / 1000 % 1000, part(env!("CARGO_PKG_VERSION_MINOR")));
-        let info = CStr::from_ptr(umbo_build_info()).to_str().unwrap();
-        let info: serde_json::Value = serde_json::from_str(info).unwrap();
-        assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
-        let mut result = 7;
-        assert_eq!(umbo_has_feature(c"time travel".as_ptr(), &mut result), UMBO_OK);
-        assert_eq!(result, 0);
-        let mut count = 0;
-        let mut gpu = umbo_device_info::default();
-        assert_eq!(umbo_device_get_info(c"GPU:0".as_ptr(), &mut gpu), UMBO_OK);
-        assert_eq!(umbo_has_feature(c"cuda".as_ptr(), &mut result), UMBO_OK);
-        assert_eq!(result, i32::from(gpu.physical_count > 0));
-        assert_eq!(umbo_set_worker_count(2), UMBO_OK);
-        assert_eq!(umbo_worker_count(&mut count), UMBO_OK);
-        assert_eq!(count, 2);
-        assert_eq!(umbo_set_worker_count(-1), UMBO_STATUS_INVALID_ARGUMENT);
     }
 }
 

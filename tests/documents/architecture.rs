@@ -176,11 +176,3 @@ fn no_files_import_each_other_in_a_circle() {
     let advice = "move what both need into a file of its own";
     assert!(found.is_empty(), "{advice}{found}");
 }
-
-#[test]
-fn a_circle_is_found() {
-    let arrow = |from: &str, to: &str| (from.to_owned(), [(to.to_owned(), BTreeSet::new())].into());
-    let imports = [arrow("a", "b"), arrow("b", "c"), arrow("c", "b"), arrow("d", "a")].into();
-    let circle: BTreeSet<String> = ["b".to_owned(), "c".to_owned()].into();
-    assert_eq!(circles::circles(&imports), [circle]);
-}

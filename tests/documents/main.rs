@@ -2,7 +2,6 @@
 
 mod architecture;
 mod circles;
-mod left_out;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

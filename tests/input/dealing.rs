@@ -1,17 +1,15 @@
 //! Elements dealt out to replicas, balanced splitting, and the options of distribution.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use crate::common::{all, counting, fails, ints, numbers, parts, read, rest};
 use umbo::device::{DeviceId, DeviceKind};
-use umbo::error::{Error, Result, Status};
+use umbo::error::{Error, Status};
 use umbo::input::{
-    Cardinality, Dataset, DistributeOptions, DistributedDataset, ElementSpec, Generator, LeafSpec,
-    Sharding, Splitting, deal, distribute, distribute_dataset, make_numpy_dataset,
+    Cardinality, Dataset, DistributeOptions, DistributedDataset, ElementSpec, LeafSpec, Sharding,
+    Splitting, deal, distribute, distribute_dataset, make_numpy_dataset,
 };
 use umbo::strategy::Strategy;
 use umbo::strategy::central_storage::Options;
-use umbo::tensor::{DType, Tensor};
+use umbo::tensor::DType;
 use umbo::values::Value;
 
 fn devices(count: usize) -> Vec<DeviceId> {
@@ -37,10 +35,6 @@ fn balanced(dataset: &Dataset, replicas: usize, drop_partial_step: bool) -> Dist
 
 fn steps(dataset: &DistributedDataset) -> Vec<Vec<Vec<i32>>> {
     rest(&dataset.iterator().unwrap(), parts)
-}
-
-fn sizes(dataset: &DistributedDataset) -> Vec<Vec<usize>> {
-    steps(dataset).iter().map(|step| step.iter().map(Vec::len).collect()).collect()
 }
 
 const DROPPING: DistributeOptions = DistributeOptions {
@@ -112,34 +106,6 @@ fn shares_of_all_batches_are_as_many_as_is_said() {
             }
         }
     }
-}
-
-#[test]
-fn rule_b_looks_for_the_batch_size_through_the_pipeline() {
-    let batches = numbers(14).batch(8, false).unwrap();
-    let rule_b: &[&[usize]] = &[&[4, 4], &[4, 2]];
-    for dataset in [
-        batches.prefetch(2).unwrap(),
-        batches.cache().unwrap(),
-        batches.take(9).unwrap(),
-        batches.skip(0).unwrap(),
-        batches.shard(1, 0).unwrap(),
-        Dataset::concatenate(std::slice::from_ref(&batches)).unwrap(),
-        numbers(14).padded_batch(8, false).unwrap(),
-    ] {
-        assert_eq!(sizes(&balanced(&dataset, 2, false)), rule_b, "{dataset:?}");
-    }
-    let repeated = balanced(&batches.repeat(2).unwrap(), 2, false);
-    assert_eq!(sizes(&repeated), [[4, 4], [4, 4], [4, 4], [4, 0]]);
-    assert_eq!(repeated.cardinality(), Cardinality::Unknown);
-    // Where it cannot be found: Rule A.
-    let mapped = batches.map(|element| Ok(element.clone()), Default::default()).unwrap();
-    assert_eq!(sizes(&balanced(&mapped, 2, false)), [[4, 4], [3, 3]]);
-    let other = numbers(6).batch(3, false).unwrap();
-    let differing = Dataset::zip(&[batches, other], None).unwrap();
-    let iterator = balanced(&differing, 2, false).iterator().unwrap();
-    let step = iterator.next().unwrap().unwrap();
-    assert_eq!(parts(&step.item(1).unwrap()), [vec![0, 1], vec![2]]);
 }
 
 #[test]
@@ -242,38 +208,6 @@ fn options_that_are_out_of_range() {
     fails(with(false, -1), Status::InvalidArgument, "prefetch_count");
     fails(with(true, 5000), Status::InvalidArgument, "prefetch_count");
     assert!(with(true, 0).is_ok());
-}
-
-/// Counts what is asked of it.
-struct Counted(&'static AtomicUsize);
-
-impl Generator for Counted {
-    fn next(&mut self) -> Result<Option<Value>> {
-        let number = self.0.fetch_add(1, Ordering::SeqCst);
-        Ok(Some(Value::Tensor(Tensor::scalar(number as i32)?)))
-    }
-
-    fn reset(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
-
-#[test]
-fn values_do_not_depend_on_how_far_is_read_ahead() {
-    for (read_ahead, most) in [(0, 2), (1, 6), (4, 12)] {
-        let asked: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
-        let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
-        let source = Dataset::from_generator(spec, move || Ok(Box::new(Counted(asked)))).unwrap();
-        let options = DistributeOptions { read_ahead: Some(read_ahead), ..Default::default() };
-        let iterator = dealt(&source, 2, &options).iterator().unwrap();
-        assert_eq!(asked.load(Ordering::SeqCst), 0, "asked before the first step");
-        assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[0], [1]]);
-        assert!((2..=most).contains(&asked.load(Ordering::SeqCst)));
-        for step in 1..50 {
-            let expected = [[2 * step], [2 * step + 1]];
-            assert_eq!(parts(&iterator.next().unwrap().unwrap()), expected);
-        }
-    }
 }
 
 #[test]

@@ -260,36 +260,3 @@ fn a_place_in_files_that_have_changed_is_refused() {
     let longer = files(&[5, 5, 5], FilesOptions::default());
     fails(longer.iterator().unwrap().restore_position(&place), Status::InvalidArgument, "files");
 }
-
-/// A position behind which files are opened that were not open there: what was made of them is asked for
-/// elements before the iterator has a pass, and keeps its order then.
-#[test]
-fn a_file_that_restoring_opens_keeps_its_shuffled_order() {
-    let shuffled = |file: File<'_>| {
-        let options = ShuffleOptions { seed: file.number as u64, ..Default::default() };
-        rows(file)?.map(|row| Ok(row.clone()), MapOptions::default())?.shuffle(&options)
-    };
-    for at_once in [1, 2, 3] {
-        for buffer in [1, 2, 5] {
-            let options = FilesOptions { files_at_once: at_once, ..Default::default() };
-            let dataset = || {
-                let shuffle = ShuffleOptions { buffer_size: buffer, seed: 9, ..Default::default() };
-                made(&[6, 5, 4, 7], shuffled, options.clone()).unwrap().shuffle(&shuffle).unwrap()
-            };
-            let expected = all(&dataset());
-            for place in 0..expected.len() {
-                let iterator = dataset().iterator().unwrap();
-                for _ in 0..place {
-                    iterator.next().unwrap().unwrap();
-                }
-                let other = dataset().iterator().unwrap();
-                other.restore_position(&iterator.save_position().unwrap()).unwrap();
-                assert_eq!(
-                    rest(&other, ints),
-                    expected[place..],
-                    "{at_once} at once, {buffer}, {place}"
-                );
-            }
-        }
-    }
-}

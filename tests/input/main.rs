@@ -1,7 +1,5 @@
 //! Datasets, their transformations and their distribution, as a trainer sees them.
 
-#[path = "../calls/mod.rs"]
-mod calls;
 mod common;
 mod dealing;
 mod distribution;
@@ -9,11 +7,8 @@ mod files;
 mod idx;
 mod numpy;
 mod order;
-#[path = "../calls/pass.rs"]
-mod pass;
 mod plan;
 mod position;
-mod reentry;
 mod sharing;
 mod skipping;
 mod sources;

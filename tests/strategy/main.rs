@@ -5,7 +5,6 @@ mod engines;
 mod late;
 mod merge_calls;
 mod model;
-mod nested;
 mod operations;
 mod reduce;
 mod run;

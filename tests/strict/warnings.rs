@@ -85,25 +85,6 @@ fn of_the_environment() {
     println!("all was said");
 }
 
-/// In a process of its own, whose log the environment turns on.
-#[test]
-#[ignore = "is run by the test below"]
-fn of_one_strategy() {
-    drop(Strategy::new(&Options { cpu_replicas: 1, ..Options::default() }).unwrap());
-}
-
-/// The first strategy complains, too: the level of the log is known by then.
-#[test]
-fn what_the_environment_says_wrong_is_printed_once_for_each_strategy() {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "--ignored", "--nocapture", "warnings::of_one_strategy"]);
-    command.env("UMBO_LOG", "warning").env(strict::VARIABLE, "yes");
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
-    assert_eq!(said.matches("UMBO_STRICT is 'yes'").count(), 1, "{said}");
-}
-
 #[test]
 fn the_environment_makes_processes_strict() {
     for text in [None, Some(""), Some("0"), Some("1"), Some("yes"), Some("2")] {
