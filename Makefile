@@ -279,7 +279,7 @@ flaky: build-c ## Every test N times, half beside three busy loops; goes on wher
 	@$(if $(SMALL),$(linted)) scripts/flaky.py --times $(N) --minutes $(MINUTES) --quickest $(QUICKEST) --slowest $(SLOWEST) $(BUILD)
 
 test-large: ## Run the tests of tensors with more than 2^31 elements (10 GiB of memory)
-	@$(cargo) test --locked $(if $(SMALL),--workspace,--release) --test reduce -- --ignored more_than $(if $(SMALL),--list)
+	@$(cargo) test --locked $(if $(SMALL),--workspace,--release) --test strategy -- --ignored more_than $(if $(SMALL),--list)
 
 judges: ## Let others' tests judge the library; writes docs/internals/judges.md (installs into build/judges)
 	@scripts/setup.sh judges

@@ -59,11 +59,10 @@ echo "the same on both"
 
 [ "${1:-}" != examples ] || exit 0
 # What of the tests runs in some minutes when it is emulated; all others run on this machine as it is, since they look at the
-# sources (architecture, documents, header), measure time, processors or memory (no_polling, shared_processor,
-# step_report, worker_costs, workers, fresh_outputs), start themselves again, for which the system would have to know of qemu
-# (trace, strict), interpret kernels for GPUs (cuda, gpu), or train for hours in so many combinations.
+# sources (documents, header), start themselves again, for which the system would have to know of qemu (alone, strict),
+# interpret kernels for GPUs (cuda, gpu), or train for hours in so many combinations.
 tests=(--lib)
-for name in batched_reduce ffi ffi_gradients ffi_tensor reduce strategy; do
+for name in ffi ffi_gradients strategy; do
   tests+=(--test $name)
 done
 echo "==== Rust's tests under qemu"

@@ -1,14 +1,24 @@
 //! The committed headers are what the source says. `UPDATE_HEADER=1 cargo test --test header`
-//! writes them anew. A program of its own, into which their generator is compiled.
+//! writes them anew. Their generator is compiled into this program, and that of the C programs over all functions.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::{env, fs};
 
+#[path = "c/generator/cases.rs"]
+mod cases;
 #[path = "../src/ffi/headers/generate.rs"]
 mod generate;
+#[path = "header/generator.rs"]
+mod generator;
+#[path = "c/generator/header.rs"]
+mod header;
+#[path = "c/generator/matrix.rs"]
+mod matrix;
 #[path = "header/rules.rs"]
 mod rules;
+#[path = "c/generator/sequences.rs"]
+mod sequences;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

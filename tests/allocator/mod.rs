@@ -4,27 +4,19 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Requests for less are never refused: they are the library's own small records. What has a size that the
 /// caller decides is at least as large in tests that refuse.
 pub const LARGE: usize = 4096;
 
 static OF_PROCESS: AtomicUsize = AtomicUsize::new(0);
-static OF_LATER_THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// How many more large requests of the process are served; `usize::MAX` for all.
 static LEFT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// Whether a test runs on the first thread of the process, which else is the harness's: what that asks for
-/// is none of the library's.
-static IS_ON_FIRST: AtomicBool = AtomicBool::new(false);
-
 thread_local! {
     static OF_THREAD: Cell<usize> = const { Cell::new(0) };
-    /// Whether this is the process's first thread; 0 until it is known, 1 for yes.
-    static FIRST: Cell<u8> = const { Cell::new(0) };
     /// How many more large requests of this thread succeed before one is refused.
     static UNTIL_REFUSAL: Cell<usize> = const { Cell::new(usize::MAX) };
 }
@@ -66,22 +58,10 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-fn is_first_thread() -> bool {
-    if FIRST.get() == 0 {
-        // SAFETY: both only ask the system for a number.
-        let first = unsafe { libc::gettid() == libc::getpid() };
-        FIRST.set(if first { 1 } else { 2 });
-    }
-    FIRST.get() == 1
-}
-
 /// Counts a request. Whether it is to be served.
 fn is_served(bytes: usize) -> bool {
     OF_THREAD.set(OF_THREAD.get() + 1);
     OF_PROCESS.fetch_add(1, Ordering::Relaxed);
-    if !is_first_thread() {
-        OF_LATER_THREADS.fetch_add(1, Ordering::Relaxed);
-    }
     bytes < LARGE || (is_served_to_thread() && is_served_to_process())
 }
 
@@ -95,9 +75,6 @@ fn is_served_to_thread() -> bool {
 }
 
 fn is_served_to_process() -> bool {
-    if !is_short() || (is_first_thread() && !IS_ON_FIRST.load(Ordering::Relaxed)) {
-        return true;
-    }
     let counted = |left: usize| (left != usize::MAX).then(|| left.saturating_sub(1));
     let before = LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted);
     before.unwrap_or_else(|all| all) > 0
@@ -111,11 +88,6 @@ pub fn of_this_thread() -> usize {
 /// How often all threads have.
 pub fn of_all_threads() -> usize {
     OF_PROCESS.load(Ordering::SeqCst)
-}
-
-/// How often all threads have but for the process's first, which is the test harness's.
-pub fn of_later_threads() -> usize {
-    OF_LATER_THREADS.load(Ordering::SeqCst)
 }
 
 /// Runs `work` and refuses the `number`-th large request of this thread, counted from 0.
@@ -134,13 +106,4 @@ pub fn serve(requests: usize) {
 /// Whether large requests are refused sooner or later.
 pub fn is_short() -> bool {
     LEFT.load(Ordering::Relaxed) != usize::MAX
-}
-
-/// One test after the other: tests that use [`serve`] share their memory.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    IS_ON_FIRST.store(is_first_thread(), Ordering::Relaxed);
-    serve(usize::MAX);
-    turn
 }

@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 
 use serde_json::Value as Json;
-use umbo::checkpoint::Checkpoint;
 use umbo::checkpoint::reader::CheckpointFile;
 use umbo::error::Status;
 use umbo::strategy::variables::read;
@@ -154,41 +153,4 @@ fn paths_that_lead_nowhere_are_refused() {
     assert_eq!(restore(&folder.path("empty")).status(), Status::DataLoss);
     fs::write(folder.path("text"), "Lorem ipsum dolor sit amet").unwrap();
     assert_eq!(restore(&folder.path("text")).status(), Status::DataLoss);
-}
-
-/// Of a header that is longer than the format allows the message says how long it may be.
-#[test]
-fn the_limit_of_headers_is_said() {
-    let folder = Folder::new();
-    let path = folder.path("long");
-    let scene = Scene::new("sgd", Feature::Plain, 1);
-    for (length, text) in
-        [(100_000_001u64, "the format allows 100000000"), (1000, "not a safetensors file")]
-    {
-        let file = File::create(&path).unwrap();
-        file.set_len(length + 8).unwrap();
-        std::os::unix::fs::FileExt::write_all_at(&file, &length.to_le_bytes(), 0).unwrap();
-        let error = scene.checkpoint.restore(&path).unwrap_err();
-        assert_eq!(error.status(), Status::DataLoss, "{error}");
-        assert!(error.to_string().contains(text), "{error}");
-    }
-}
-
-/// The folder is what is missing, and what is named.
-#[test]
-fn a_missing_folder_is_named() {
-    let folder = Folder::new();
-    let scene = Scene::new("sgd", Feature::Plain, 1);
-    let missing = folder.path("missing");
-    fs::write(folder.path("file"), "text").unwrap();
-    let places = [(missing, Status::NotFound), (folder.path("file"), Status::InvalidArgument)];
-    for (place, status) in places {
-        for save in [Checkpoint::save, Checkpoint::save_weights] {
-            let error = save(&scene.checkpoint, &place.join("x.safetensors")).unwrap_err();
-            assert_eq!(error.status(), status, "{error}");
-            let text = error.to_string();
-            assert!(text.contains(&format!("'{}'", place.display())), "{text}");
-            assert!(!text.contains(".partial"), "{text}");
-        }
-    }
 }

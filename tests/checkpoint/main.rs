@@ -7,7 +7,6 @@ mod forged;
 mod large;
 mod manager;
 mod mismatches;
-mod other_replicas;
 mod refused;
 mod resume;
 mod scene;

@@ -338,20 +338,3 @@ fn a_training_that_begins_anew_leaves_the_files_of_another() {
         assert_eq!(fs::read_dir(empty.path("checkpoints")).unwrap().count(), 1);
     }
 }
-
-/// A manager whose path leads to a file, or through one, says so.
-#[test]
-fn a_path_that_is_no_folder_is_refused() {
-    let folder = Folder::new();
-    let scene = Scene::new("sgd", Feature::Plain, 1);
-    let file = folder.path("file");
-    fs::write(&file, "text").unwrap();
-    for (path, text) in
-        [(file.clone(), "is a file; name a folder"), (file.join("x"), "Not a directory")]
-    {
-        let made = Manager::new(Arc::clone(&scene.checkpoint), &path, ManagerOptions::default());
-        let refused = made.unwrap_err();
-        assert_eq!(refused.status(), Status::InvalidArgument, "{refused}");
-        assert!(refused.to_string().contains(text), "{refused}");
-    }
-}

@@ -70,20 +70,6 @@ fn all_that_differs_is_listed_at_once() {
 }
 
 #[test]
-fn states_of_variables_that_nobody_knows_are_told() {
-    let folder = Folder::new();
-    let path = folder.path("there");
-    let scene = Scene::new("momentum", Feature::Plain, 1);
-    scene.train(2);
-    scene.checkpoint.save(&path).unwrap();
-    let here = Checkpoint::new(&scene.strategy);
-    here.add("optimizer0", Arc::clone(&scene.trainers[0].0) as _).unwrap();
-    here.add("gradients0", Arc::clone(&scene.trainers[0].1) as _).unwrap();
-    let told = here.restore(&path).unwrap_err().to_string();
-    assert!(told.contains("for a variable 'model/wide', which is not known here"), "{told}");
-}
-
-#[test]
 fn names_differ_and_a_clash_names_both() {
     let strategy = strategy(1);
     let one = variable(&strategy, "w", &[2], DType::Float32);

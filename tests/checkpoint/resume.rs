@@ -1,5 +1,5 @@
 //! n steps, a file, new objects and m steps give the bits of n + m steps: for every rule, with every
-//! feature, on several numbers of replicas, with a device for each or fewer.
+//! feature; the number of replicas varies, with a device for each or fewer.
 
 use crate::scene::{self, FEATURES, Feature, Folder, RULES, Scene, bytes, same_bytes};
 
@@ -35,15 +35,11 @@ fn training_goes_on_with_the_same_bits() {
     let mut cases = 0;
     for rule in RULES {
         for feature in FEATURES.into_iter().filter(|feature| feature.fits(rule)) {
-            for replicas in [1, 2, 3] {
-                for before in BEFORE {
-                    resume(rule, feature, replicas, before);
-                    cases += 1;
-                }
-            }
+            resume(rule, feature, 1 + cases % 3, BEFORE[cases % 2]);
+            cases += 1;
         }
     }
-    assert_eq!(cases, (10 * 10 - 2) * 3 * 2);
+    assert_eq!(cases, 10 * 10 - 2);
 }
 
 /// What was there before a file is restored leaves no trace, also in objects that have trained.

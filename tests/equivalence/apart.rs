@@ -2,8 +2,6 @@
 //! values that are right, and what depends on the size of a batch from what depends on its split.
 
 use umbo::collectives::ReduceOp;
-use umbo::optimizer::settings::NonFinite;
-use umbo::optimizer::{Optimizer, Settings, apply};
 
 use crate::setup::*;
 
@@ -55,77 +53,6 @@ fn masks_keyed_by_step_and_example() {
     train();
     let last = *before.last().unwrap();
     assert_eq!(numbers.into_inner().unwrap(), [last - 1, last, last + 1]);
-}
-
-/// The numbers in messages are those that callbacks see, also after a check.
-#[test]
-fn messages_name_the_step_that_callbacks_see() {
-    let model = Model::new(2, LossReduction::Sum);
-    let right = |context: &ReplicaContext| {
-        contribute(context, &model.gradients, sum(&part(context)), 1.0)?;
-        model.gradients.submit_in(context, None)?;
-        Ok(None)
-    };
-    is_equivalent(&model.check(&batch_of(&rows(6)), right));
-    let seen = AtomicUsize::new(0);
-    let broken = |context: &ReplicaContext| {
-        seen.store(step_of(context) as usize, Ordering::Relaxed);
-        contribute(context, &model.gradients, [f32::NAN; 3], 1.0)?;
-        model.gradients.submit_in(context, Some(1.0))?;
-        Ok(None)
-    };
-    model.strategy.run(&broken, None).unwrap();
-    let optimizer =
-        Optimizer::new(model.strategy.id(), Box::new(umbo::optimizer::sgd::Sgd), 0.5).unwrap();
-    optimizer
-        .configure(Settings { non_finite: Some(NonFinite::Fail), ..Settings::default() })
-        .unwrap();
-    let error = apply(&optimizer, &model.gradients).unwrap_err().to_string();
-    let step = seen.into_inner();
-    assert!(error.contains(&format!("step {step}, replica 0")), "{error}");
-}
-
-/// Weights that a callback writes where it should only read them.
-#[test]
-fn variables_that_are_written_through_views() {
-    let model = Model::new(2, LossReduction::Sum);
-    let weights = model.gradients.variables()[0].clone();
-    let statistics = variable(&model.strategy, "statistics", &[7.0f32, 8.0]);
-    let written_early = Mutex::new(None::<Tensor>);
-    for (case, name, place) in
-        [(0, "w1", "element [2] was 0 and became 0.5"), (1, "statistics", "element [0] was 7")]
-    {
-        let which = if case == 0 { &weights } else { &statistics };
-        let before = variables::read(which).unwrap().to_vec::<f32>().unwrap();
-        // SAFETY: nobody writes the variable but the callback below, between reads.
-        *written_early.lock().unwrap() = Some(unsafe { which.committed() }.clone());
-        let report = model.check(&batch_of(&rows(6)), |context| {
-            if context.replica() == 0 {
-                // Of 'w1' the view is from before the check.
-                let view = match case {
-                    0 => written_early.lock().unwrap().clone().unwrap(),
-                    // SAFETY: as above.
-                    _ => unsafe { variables::current_tensor(Some(context), which) }?.clone(),
-                };
-                let mut values = view.to_vec::<f32>()?;
-                let last = if case == 0 { 2 } else { 0 };
-                values[last] += 0.5;
-                write(&view, &values);
-            }
-            contribute(context, &model.gradients, sum(&part(context)), 1.0)?;
-            model.gradients.submit_in(context, None)?;
-            Ok(None)
-        });
-        let of_variable = |finding: &&Finding| matches!(finding.subject, Subject::Variable { .. });
-        let findings: Vec<&Finding> = report.findings.iter().filter(of_variable).collect();
-        let [finding] = findings[..] else { panic!("{}", report.text) };
-        let words = [name, "through a view", place, "submit gradients, or assign"];
-        says(&report, finding, Verdict::VariableWritten, &words);
-        let index = (case == 0).then_some(0);
-        assert_eq!(finding.subject, Subject::Variable { index, name: name.into() });
-        assert_eq!(of_gradient(&report, "w1").verdict, Verdict::Equal, "{}", report.text);
-        assert_eq!(variables::read(which).unwrap().to_vec::<f32>().unwrap(), before);
-    }
 }
 
 /// Batch normalisation with the mean over the examples of all replicas: exact, on any number of them.

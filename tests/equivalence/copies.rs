@@ -4,7 +4,6 @@
 use std::fmt;
 
 use half::{bf16, f16};
-use umbo::collectives::{Assignment, ReduceOp};
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{Optimizer, apply};
 
@@ -183,38 +182,6 @@ fn writes_through_views_of_copies() {
     #[track_caller]
     fn is_equivalent(report: &Report, write: Write) {
         assert!(report.equivalent, "after {write:?}: {}", report.text);
-    }
-}
-
-/// Callbacks may assign, and look at what they have assigned: nothing of that is the value or its copy, and
-/// what they write there is gone with the step.
-#[test]
-fn copies_of_what_a_step_has_assigned() {
-    for strict in [false, true] {
-        let scene = Scene::new(2, strict);
-        let values = scene.central();
-        let report = scene.model.check(&batch_of(&rows(9)), |context| {
-            for number in [4.0f32, 5.0] {
-                let value = Tensor::from_slice(&[number; 3], Shape::new(&[3])?, DeviceId::HOST)?;
-                let value = Value::Tensor(value);
-                variables::assign(&scene.variables[0], Assignment::Assign, &value)?;
-                for dtype in [DType::Float32, DType::Float16, DType::BFloat16] {
-                    assert_eq!(numbers(view(context, &scene.variables[0], dtype)?), [number; 3]);
-                }
-                let seen = Tensor::from_slice(&[1.0f32], Shape::new(&[1])?, DeviceId::HOST)?;
-                context.all_reduce(ReduceOp::Sum, Value::Tensor(seen))?;
-                for dtype in [DType::Float32, DType::Float16, DType::BFloat16] {
-                    if context.replica() == 1 {
-                        put_seven(view(context, &scene.variables[0], dtype)?, 2);
-                    }
-                }
-            }
-            contribute(context, &scene.model.gradients, sum(&part(context)), 1.0)?;
-            scene.model.gradients.submit_in(context, None)?;
-            Ok(None)
-        });
-        is_equivalent(&report);
-        scene.is_seen_as(&values, strict);
     }
 }
 

@@ -49,22 +49,6 @@ fn weights_other_than_examples() {
     }
 }
 
-/// A mask that is keyed by the example's place in the global batch.
-#[test]
-fn masks_keyed_by_example() {
-    let model = Model::new(3, LossReduction::Sum);
-    let report = model.check(&batch_of(&rows(10)), |context| {
-        let first = context.batch_position().first_example as usize;
-        let own = part(context);
-        let kept = own.iter().enumerate().filter(|(row, _)| (first + row) * 7 % 5 < 3);
-        let kept: Vec<Row> = kept.map(|(_, row)| *row).collect();
-        contribute(context, &model.gradients, sum(&kept), 1.0)?;
-        model.gradients.submit_in(context, None)?;
-        Ok(None)
-    });
-    is_equivalent(&report);
-}
-
 /// Terms that all but cancel within each part, in float32: what is left of them is rounding, which
 /// depends on the order of the additions.
 #[test]
@@ -119,38 +103,6 @@ fn metrics_that_all_but_cancel() {
     let report = check(&strategy, &step, &batch, None, &strict).unwrap();
     assert!(of_metric(&report, "error").difference > 0.01, "{}", report.text);
     is_equivalent(&check(&strategy, &step, &batch, None, &CheckOptions::default()).unwrap());
-}
-
-const HALVES: [DType; 2] = [DType::Float16, DType::BFloat16];
-
-/// Buffers of 16 bits, to which each example is added, so that every sum is rounded.
-#[test]
-fn gradients_of_16_bits() {
-    for (dtype, reduction) in HALVES.into_iter().flat_map(|dtype| REDUCTIONS.map(|r| (dtype, r))) {
-        for (replicas, count) in [(1, 4), (2, 3), (2, 9), (3, 10), (4, 9), (4, 16)] {
-            let model = Model::of_dtype(replicas, reduction, Some(dtype));
-            let report = model.check(&batch_of(&rows(count)), |context| {
-                let factor = 1.0 / divisor(reduction, context);
-                let mut total = [0.0f32; 3];
-                contribute(context, &model.gradients, total, factor)?;
-                for row in part(context) {
-                    let term = of_row(&row).map(|element| element * factor);
-                    total = std::array::from_fn(|i| rounded(dtype, total[i] + term[i]));
-                    contribute(context, &model.gradients, total, 1.0)?;
-                }
-                model.gradients.submit_in(context, None)?;
-                Ok(None)
-            });
-            is_equivalent(&report);
-        }
-    }
-}
-
-fn rounded(dtype: DType, number: f32) -> f32 {
-    match dtype {
-        DType::Float16 => half::f16::from_f32(number).to_f32(),
-        _ => half::bf16::from_f32(number).to_f32(),
-    }
 }
 
 /// Gradients so small that float16 has only a few numbers of their size.
@@ -222,20 +174,4 @@ fn float64_and_metrics_alone() {
     let report = check(&strategy, &evaluate, &batch, None, &CheckOptions::default()).unwrap();
     is_equivalent(&report);
     assert_eq!(report.findings.len(), 1);
-}
-
-/// Merge calls match on all replicas also where parts are empty.
-#[test]
-fn synchronising_callbacks() {
-    let model = Model::new(4, LossReduction::Sum);
-    let report = model.check(&batch_of(&rows(5)), |context| {
-        let own = part(context);
-        let count = Value::Tensor(Tensor::scalar(own.len() as f32)?);
-        let all = context.all_reduce(umbo::collectives::ReduceOp::Sum, count.clone())?;
-        assert!(all.tensor_of(0)?.to_vec::<f32>()?[0] > 0.0);
-        contribute(context, &model.gradients, sum(&own), 1.0)?;
-        model.gradients.submit_in(context, None)?;
-        Ok(Some(count))
-    });
-    is_equivalent(&report);
 }

@@ -175,20 +175,3 @@ fn every_kind_and_every_mistake_on_every_number_of_replicas() {
         }
     }
 }
-
-#[test]
-fn a_sum_of_means_is_explained() {
-    let model = Model::new(2, Sum);
-    let metrics = Metrics::new(&model.strategy);
-    let at = metrics.define("loss", MetricKind::Sum).unwrap();
-    let report = model.check(&batch_of(&rows(9)), |context| {
-        contribute(context, &model.gradients, sum(&part(context)), 1.0)?;
-        model.gradients.submit_in(context, None)?;
-        add_to(&metrics, context, at, MetricKind::Sum, Adds::MeanAsSum)?;
-        Ok(None)
-    });
-    let words = ["metric 'loss': its sum is", "add the sum over the examples"];
-    says(&report, of_metric(&report, "loss"), Verdict::WrongReduction, &words);
-    assert!(report.text.contains("1 metric"), "{}", report.text);
-    assert_eq!(of_gradient(&report, "w1").verdict, Verdict::Equal);
-}

@@ -1,12 +1,6 @@
 //! What cannot be checked.
 
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
-
-use umbo::strategy::cancellation::Cancellation;
 use umbo::strategy::merge::{MergeCall, Operation};
-use umbo::strategy::run::Limits;
 
 use crate::setup::*;
 
@@ -75,51 +69,6 @@ fn contexts() {
     strategy.run(&run, None).unwrap();
     // In the strategy's own scope it is fine, and the strategy is of use after all this.
     strategy.scope(|| is_equivalent(&checked(&strategy, &batch).unwrap())).unwrap();
-}
-
-/// Another thread's run, between those of the check, leaves a callback behind: that is not the
-/// doing of the callback that is checked.
-#[test]
-fn strategies_that_drain_meanwhile() {
-    let strategy = strategy(2);
-    let (release, released) = mpsc::channel::<()>();
-    let (late, released) = (Mutex::new(None), Mutex::new(Some(released)));
-    let step = |context: &ReplicaContext| {
-        if let Some(released) = released.lock().unwrap().take() {
-            let strategy = context.strategy().clone();
-            let (begins, has_begun) = mpsc::channel();
-            *late.lock().unwrap() = Some(thread::spawn(move || {
-                // SAFETY: asks for a number.
-                begins.send(unsafe { libc::gettid() }).unwrap();
-                leave_behind(&strategy, released);
-            }));
-            // The other run asks for its turn, and sleeps until it has it.
-            let status = format!("/proc/self/task/{}/status", has_begun.recv().unwrap());
-            while !std::fs::read_to_string(&status).unwrap().contains("State:\tS") {
-                thread::yield_now();
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        Ok(None)
-    };
-    let report = check(&strategy, &step, &batch_of(&rows(4)), None, &CheckOptions::default());
-    refused(report, Status::FailedPrecondition, &["draining"]);
-    drop(release);
-    late.into_inner().unwrap().unwrap().join().unwrap();
-    strategy.synchronize().unwrap();
-    is_equivalent(&checked(&strategy, &batch_of(&rows(4))).unwrap());
-}
-
-/// A run that is given up once its callbacks have begun, which return when `released` is closed.
-fn leave_behind(strategy: &Strategy, released: mpsc::Receiver<()>) {
-    let (released, token) = (Mutex::new(released), Cancellation::new());
-    let limits = Limits { cancellation: Some(token.clone()), ..Limits::default() };
-    let step = move |_: &ReplicaContext| {
-        token.cancel();
-        assert!(released.lock().unwrap().recv().is_err());
-        Ok(None)
-    };
-    strategy.run_within(Arc::new(step), None, limits, None).unwrap_err();
 }
 
 #[test]

@@ -1,18 +1,15 @@
 //! Elements dealt out to replicas, balanced splitting, and the options of distribution.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use crate::common::{all, counting, fails, ints, numbers, parts, read, rest};
 use umbo::device::{DeviceId, DeviceKind};
-use umbo::error::{Error, Result, Status};
+use umbo::error::{Error, Status};
 use umbo::input::{
-    Cardinality, Dataset, DistributeOptions, DistributedDataset, ElementSpec, Generator,
-    InputContext, LeafSpec, Sharding, Splitting, deal, distribute, distribute_dataset,
-    distribute_datasets_from_function, make_numpy_dataset,
+    Cardinality, Dataset, DistributeOptions, DistributedDataset, ElementSpec, LeafSpec, Sharding,
+    Splitting, deal, distribute, distribute_dataset, make_numpy_dataset,
 };
 use umbo::strategy::Strategy;
 use umbo::strategy::central_storage::Options;
-use umbo::tensor::{DType, Tensor};
+use umbo::tensor::DType;
 use umbo::values::Value;
 
 fn devices(count: usize) -> Vec<DeviceId> {
@@ -40,10 +37,6 @@ fn steps(dataset: &DistributedDataset) -> Vec<Vec<Vec<i32>>> {
     rest(&dataset.iterator().unwrap(), parts)
 }
 
-fn sizes(dataset: &DistributedDataset) -> Vec<Vec<usize>> {
-    steps(dataset).iter().map(|step| step.iter().map(Vec::len).collect()).collect()
-}
-
 const DROPPING: DistributeOptions = DistributeOptions {
     splitting: Splitting::Ceiling,
     drop_partial_step: true,
@@ -51,34 +44,6 @@ const DROPPING: DistributeOptions = DistributeOptions {
     read_ahead: Some(1),
     sharding: Sharding::Data,
 };
-
-#[test]
-fn rule_b_sizes_without_its_losses() {
-    // Elements, batch, replicas, the sizes of all steps.
-    type Row = (usize, i64, usize, &'static [&'static [usize]]);
-    let table: [Row; 8] = [
-        (14, 8, 2, &[&[4, 4], &[4, 2]]),
-        (9, 9, 4, &[&[3, 2, 2, 2]]),
-        (5, 2, 2, &[&[1, 1], &[1, 1], &[1, 0]]),
-        (8, 3, 2, &[&[2, 1], &[2, 1], &[2, 0]]),
-        (9, 8, 2, &[&[4, 4], &[1, 0]]),
-        (2, 1, 2, &[&[1, 0], &[1, 0]]),
-        (3, 2, 4, &[&[1, 1, 0, 0], &[1, 0, 0, 0]]),
-        (12, 4, 2, &[&[2, 2], &[2, 2], &[2, 2]]),
-    ];
-    for (count, batch, replicas, expected) in table {
-        let batches = numbers(count).batch(batch, false).unwrap();
-        let dataset = balanced(&batches, replicas, false);
-        assert_eq!(sizes(&dataset), expected, "{count} by {batch} over {replicas}");
-        assert_eq!(dataset.cardinality(), Cardinality::Exact(expected.len() as u64));
-        assert_eq!(steps(&dataset).concat().concat(), Vec::from_iter(0..count as i32));
-        // Only the last step has shares that are not whole.
-        let whole = count / batch as usize;
-        let dropping = balanced(&batches, replicas, true);
-        assert_eq!(sizes(&dropping), expected[..whole], "{count} by {batch}, dropping");
-        assert_eq!(dropping.cardinality(), Cardinality::Exact(whole as u64));
-    }
-}
 
 /// Shares of the rows of all batches, beside a model: the steps, and how many there are said to be.
 #[test]
@@ -144,34 +109,6 @@ fn shares_of_all_batches_are_as_many_as_is_said() {
 }
 
 #[test]
-fn rule_b_looks_for_the_batch_size_through_the_pipeline() {
-    let batches = numbers(14).batch(8, false).unwrap();
-    let rule_b: &[&[usize]] = &[&[4, 4], &[4, 2]];
-    for dataset in [
-        batches.prefetch(2).unwrap(),
-        batches.cache().unwrap(),
-        batches.take(9).unwrap(),
-        batches.skip(0).unwrap(),
-        batches.shard(1, 0).unwrap(),
-        Dataset::concatenate(std::slice::from_ref(&batches)).unwrap(),
-        numbers(14).padded_batch(8, false).unwrap(),
-    ] {
-        assert_eq!(sizes(&balanced(&dataset, 2, false)), rule_b, "{dataset:?}");
-    }
-    let repeated = balanced(&batches.repeat(2).unwrap(), 2, false);
-    assert_eq!(sizes(&repeated), [[4, 4], [4, 4], [4, 4], [4, 0]]);
-    assert_eq!(repeated.cardinality(), Cardinality::Unknown);
-    // Where it cannot be found: Rule A.
-    let mapped = batches.map(|element| Ok(element.clone()), Default::default()).unwrap();
-    assert_eq!(sizes(&balanced(&mapped, 2, false)), [[4, 4], [3, 3]]);
-    let other = numbers(6).batch(3, false).unwrap();
-    let differing = Dataset::zip(&[batches, other], None).unwrap();
-    let iterator = balanced(&differing, 2, false).iterator().unwrap();
-    let step = iterator.next().unwrap().unwrap();
-    assert_eq!(parts(&step.item(1).unwrap()), [vec![0, 1], vec![2]]);
-}
-
-#[test]
 fn each_replica_gets_whole_elements() {
     let pairs = numbers(9).batch(2, false).unwrap();
     let complete = [[vec![0, 1], vec![2, 3]], [vec![4, 5], vec![6, 7]]];
@@ -183,18 +120,6 @@ fn each_replica_gets_whole_elements() {
     assert_eq!(dealt(&pairs, 2, &DROPPING).cardinality(), Cardinality::Exact(2));
     assert_eq!(steps(&dealt(&pairs, 5, &DROPPING)).len(), 1);
     assert!(steps(&dealt(&pairs, 6, &DROPPING)).is_empty());
-}
-
-#[test]
-fn scalars_are_dealt_and_completed_with_zeros() {
-    let dataset = dealt(&numbers(5), 2, &Default::default());
-    assert_eq!(steps(&dataset), [[[0], [1]], [[2], [3]], [[4], [0]]]);
-    let examples = rest(&dataset.iterator().unwrap(), |step| {
-        [0, 1].map(|replica| step.tensor_of(replica).unwrap().examples().unwrap())
-    });
-    assert_eq!(examples, [[1, 1], [1, 1], [1, 0]]);
-    let last = rest(&dataset.iterator().unwrap(), Value::clone).pop().unwrap();
-    assert!(last.tensor_of(1).unwrap().shape().is_empty());
 }
 
 #[test]
@@ -231,48 +156,6 @@ fn specs_of_dealt_elements() {
     let scalars = ElementSpec::PerReplica(2, LeafSpec { dtype: DType::Int32, shape: vec![] });
     assert_eq!(*iterator.element_spec(), scalars);
     assert_eq!(numbers(4).iterator().unwrap().element_spec(), numbers(4).element_spec());
-}
-
-#[test]
-fn elements_of_different_shapes_go_to_different_replicas() {
-    let elements = Dataset::elements(&[counting(&[2, 2]), counting(&[2, 3])]).unwrap();
-    assert_eq!(steps(&dealt(&elements, 2, &Default::default()))[0].concat().len(), 10);
-}
-
-#[test]
-fn the_function_is_called_once_and_told_of_one_pipeline() {
-    let strategy = strategy(3);
-    let calls = AtomicUsize::new(0);
-    let make = |context: &InputContext| {
-        calls.fetch_add(1, Ordering::Relaxed);
-        let expected =
-            InputContext { num_input_pipelines: 1, input_pipeline_id: 0, num_replicas_in_sync: 3 };
-        assert_eq!(*context, expected);
-        let size = context.per_replica_batch_size(6)?;
-        numbers(12).batch(size, false)
-    };
-    let dataset = distribute_datasets_from_function(&strategy, make, &Default::default()).unwrap();
-    for _ in 0..2 {
-        let expected = [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [10, 11]]];
-        assert_eq!(steps(&dataset), expected);
-    }
-    assert_eq!(calls.load(Ordering::Relaxed), 1);
-    let failing = |_: &InputContext| Err(Error::DataLoss("no data today".into()));
-    let failed = distribute_datasets_from_function(&strategy, failing, &Default::default());
-    fails(failed, Status::DataLoss, "no data today");
-}
-
-#[test]
-fn batch_sizes_per_replica() {
-    let context =
-        InputContext { num_input_pipelines: 1, input_pipeline_id: 0, num_replicas_in_sync: 4 };
-    assert_eq!(context.per_replica_batch_size(8).unwrap(), 2);
-    assert_eq!(context.per_replica_batch_size(0).unwrap(), 0);
-    let invalid = Status::InvalidArgument;
-    fails(context.per_replica_batch_size(6), invalid, "6 is not a multiple of 4");
-    fails(context.per_replica_batch_size(-4), invalid, "global_batch_size");
-    let none = InputContext { num_replicas_in_sync: 0, ..context };
-    fails(none.per_replica_batch_size(4), invalid, "replica_count");
 }
 
 #[test]
@@ -327,38 +210,6 @@ fn options_that_are_out_of_range() {
     assert!(with(true, 0).is_ok());
 }
 
-/// Counts what is asked of it.
-struct Counted(&'static AtomicUsize);
-
-impl Generator for Counted {
-    fn next(&mut self) -> Result<Option<Value>> {
-        let number = self.0.fetch_add(1, Ordering::SeqCst);
-        Ok(Some(Value::Tensor(Tensor::scalar(number as i32)?)))
-    }
-
-    fn reset(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
-
-#[test]
-fn values_do_not_depend_on_how_far_is_read_ahead() {
-    for (read_ahead, most) in [(0, 2), (1, 6), (4, 12)] {
-        let asked: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
-        let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
-        let source = Dataset::from_generator(spec, move || Ok(Box::new(Counted(asked)))).unwrap();
-        let options = DistributeOptions { read_ahead: Some(read_ahead), ..Default::default() };
-        let iterator = dealt(&source, 2, &options).iterator().unwrap();
-        assert_eq!(asked.load(Ordering::SeqCst), 0, "asked before the first step");
-        assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[0], [1]]);
-        assert!((2..=most).contains(&asked.load(Ordering::SeqCst)));
-        for step in 1..50 {
-            let expected = [[2 * step], [2 * step + 1]];
-            assert_eq!(parts(&iterator.next().unwrap().unwrap()), expected);
-        }
-    }
-}
-
 #[test]
 fn a_failure_comes_behind_the_steps_before_it() {
     let fragile = |element: &Value| match ints(element)[0] {
@@ -386,25 +237,6 @@ fn a_failure_comes_behind_the_steps_before_it() {
         iterator.reset().unwrap();
         assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[0], [1]]);
     }
-}
-
-#[test]
-fn empty_and_endless_and_several_passes() {
-    let default = DistributeOptions::default();
-    let nothing = numbers(3).take(0).unwrap();
-    assert!(steps(&dealt(&nothing, 2, &default)).is_empty());
-    assert!(steps(&balanced(&nothing.batch(2, false).unwrap(), 2, false)).is_empty());
-    let endless = dealt(&numbers(3).repeat(-1).unwrap(), 2, &default);
-    assert_eq!(endless.cardinality(), Cardinality::Endless);
-    let iterator = endless.iterator().unwrap();
-    assert!((0..100).all(|_| iterator.next().unwrap().is_some()));
-    let dataset = dealt(&numbers(6), 2, &default);
-    let (one, other) = (dataset.iterator().unwrap(), dataset.iterator().unwrap());
-    assert_eq!(parts(&one.next().unwrap().unwrap()), [[0], [1]]);
-    assert_eq!(rest(&other, parts).len(), 3);
-    assert_eq!(rest(&one, parts), [[[2], [3]], [[4], [5]]]);
-    assert!(one.next().unwrap().is_none());
-    assert!(one.next().unwrap().is_none());
 }
 
 #[test]

@@ -5,10 +5,8 @@ use proptest::prelude::*;
 use umbo::device::{DeviceId, DeviceKind, registry};
 use umbo::error::Status;
 use umbo::input::{
-    Dataset, DistributeOptions, DistributedDataset, ElementSpec, LeafSpec, ShuffleOptions,
-    Splitting, distribute,
+    Dataset, DistributeOptions, DistributedDataset, ShuffleOptions, Splitting, distribute,
 };
-use umbo::tensor::DType;
 use umbo::values::Value;
 
 fn devices(count: usize) -> Vec<DeviceId> {
@@ -18,55 +16,6 @@ fn devices(count: usize) -> Vec<DeviceId> {
 fn over(dataset: &Dataset, replicas: usize) -> DistributedDataset {
     let options = DistributeOptions::default();
     distribute(dataset, replicas, &devices(replicas), &options).unwrap()
-}
-
-fn steps(dataset: &DistributedDataset) -> Vec<Vec<Vec<i32>>> {
-    rest(&dataset.iterator().unwrap(), parts)
-}
-
-#[test]
-fn rule_a_on_full_and_partial_batches() {
-    let batches = numbers(14).batch(8, false).unwrap();
-    let expected = [[vec![0, 1, 2, 3], vec![4, 5, 6, 7]], [vec![8, 9, 10], vec![11, 12, 13]]];
-    assert_eq!(steps(&over(&batches, 2)), expected);
-    let dropped = numbers(14).batch(8, true).unwrap();
-    assert_eq!(steps(&over(&dropped, 2)), expected[..1]);
-}
-
-#[test]
-fn rule_a_sizes() {
-    let table: [(usize, usize, &[usize]); 6] = [
-        (9, 4, &[3, 3, 3, 0]),
-        (4, 3, &[2, 2, 0]),
-        (3, 2, &[2, 1]),
-        (1, 2, &[1, 0]),
-        (2, 4, &[1, 1, 0, 0]),
-        (8, 4, &[2, 2, 2, 2]),
-    ];
-    for (rows, replicas, expected) in table {
-        let batch = numbers(rows).batch(rows as i64, false).unwrap();
-        let sizes: Vec<_> = steps(&over(&batch, replicas))[0].iter().map(Vec::len).collect();
-        assert_eq!(sizes, expected, "{rows} rows over {replicas} replicas");
-    }
-}
-
-#[test]
-fn balanced_sizes_on_request() {
-    let options = DistributeOptions { splitting: Splitting::Balanced, ..Default::default() };
-    let batch = numbers(9).batch(9, false).unwrap();
-    let dataset = distribute(&batch, 4, &devices(4), &options).unwrap();
-    assert_eq!(steps(&dataset), [[vec![0, 1, 2], vec![3, 4], vec![5, 6], vec![7, 8]]]);
-}
-
-#[test]
-fn empty_parts_keep_rank_and_dtype_and_parts_know_their_examples() {
-    let rows = Dataset::from_tensor_slices(&Value::Tensor(counting(&[1, 2, 3]))).unwrap();
-    let iterator = over(&rows.batch(4, false).unwrap(), 2).iterator().unwrap();
-    let element = iterator.next().unwrap().unwrap();
-    let (full, empty) = (element.tensor_of(0).unwrap(), element.tensor_of(1).unwrap());
-    assert_eq!((&full.shape()[..], full.examples()), (&[1, 2, 3][..], Some(1)));
-    assert_eq!((&empty.shape()[..], empty.examples()), (&[0, 2, 3][..], Some(0)));
-    assert_eq!(empty.dtype(), DType::Int32);
 }
 
 #[test]
@@ -79,17 +28,6 @@ fn leaves_are_split_by_their_own_rows() {
     assert_eq!(parts(element.at_path("a").unwrap()), [[0, 1], [2, 3]]);
     assert_eq!(parts(element.at_path("b").unwrap()), [[0, 1, 2], [3, 4, 5]]);
     assert_eq!(element.examples_of(1), Some(2));
-}
-
-#[test]
-fn one_replica_gets_plain_tensors() {
-    let dataset = over(&numbers(5).batch(3, false).unwrap(), 1);
-    let seen = rest(&dataset.iterator().unwrap(), |element| {
-        let Value::Tensor(tensor) = element else { panic!("{element:?}") };
-        (crate::common::ints(element), tensor.examples(), element.examples_of(0))
-    });
-    assert_eq!(seen, [(vec![0, 1, 2], Some(3), Some(3)), (vec![3, 4], Some(2), Some(2))]);
-    assert_eq!(rest(&over(&numbers(2), 1).iterator().unwrap(), crate::common::ints).len(), 2);
 }
 
 #[test]
@@ -115,31 +53,6 @@ fn what_cannot_be_distributed_is_refused_at_once() {
     if registry::logical_count(DeviceKind::Gpu) == 0 {
         fails(to(&batches, 1, &[gpu]), Status::NotFound, "GPU:0");
     }
-}
-
-#[test]
-fn specs_and_cardinality() {
-    let spec = |rows, drop, replicas| {
-        let batches = numbers(20).batch(rows, drop).unwrap();
-        let dataset = over(&batches, replicas);
-        assert_eq!(dataset.cardinality(), batches.cardinality());
-        dataset.element_spec().clone()
-    };
-    let leaf = |rows| LeafSpec { dtype: DType::Int32, shape: vec![rows] };
-    assert_eq!(spec(8, true, 2), ElementSpec::PerReplica(2, leaf(Some(4))));
-    assert_eq!(spec(9, true, 2), ElementSpec::PerReplica(2, leaf(None)));
-    assert_eq!(spec(8, false, 2), ElementSpec::PerReplica(2, leaf(None)));
-    assert_eq!(spec(8, true, 1), ElementSpec::Leaf(leaf(Some(8))));
-}
-
-#[test]
-fn empty_and_endless_datasets() {
-    let batches = numbers(4).take(0).unwrap().batch(2, false).unwrap();
-    let iterator = over(&batches, 2).iterator().unwrap();
-    assert!(iterator.next().unwrap().is_none());
-    let endless = numbers(3).repeat(-1).unwrap().batch(2, false).unwrap();
-    let iterator = over(&endless, 2).iterator().unwrap();
-    assert!((0..100).all(|_| iterator.next().unwrap().is_some()));
 }
 
 proptest! {

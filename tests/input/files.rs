@@ -10,7 +10,7 @@ use umbo::input::{Cardinality, Dataset, File, FilesOptions, MapOptions, ShuffleO
 use umbo::tensor::{Shape, Tensor};
 use umbo::values::Value;
 
-use crate::common::{Temporary, all, fails, ints, numbers, rest};
+use crate::common::{all, fails, ints, numbers, rest};
 
 /// The rows 100·i, 100·i + 1, ... of file i, as many as its name says.
 fn rows(file: File<'_>) -> Result<Dataset> {
@@ -259,69 +259,4 @@ fn a_place_in_files_that_have_changed_is_refused() {
     assert_eq!(rest(&iterator, ints), after);
     let longer = files(&[5, 5, 5], FilesOptions::default());
     fails(longer.iterator().unwrap().restore_position(&place), Status::InvalidArgument, "files");
-}
-
-#[test]
-fn files_on_disk_are_read() {
-    let file = |name: &str, values: &[u8]| {
-        let mut bytes = vec![0, 0, 8, 1, 0, 0, 0, values.len() as u8];
-        bytes.extend_from_slice(values);
-        Temporary::new(name, &bytes)
-    };
-    let kept =
-        [file("files-0.idx", &[1, 2, 3]), file("files-1.idx", &[4]), file("files-2.idx", &[5, 6])];
-    let mut paths: Vec<&str> = kept.iter().map(|file| file.0.to_str().unwrap()).collect();
-    paths.insert(2, "/there/is/no/such/file");
-    let open = |file: File<'_>| Dataset::from_idx_files(&[file.path.as_str()], None);
-    let dataset = Dataset::from_files(&paths, open, FilesOptions::default()).unwrap();
-    let batches = dataset.batch(2, false).unwrap().iterator().unwrap();
-    let read = |value: Value| match value {
-        Value::Tensor(tensor) => tensor.to_vec::<u8>().unwrap(),
-        other => panic!("{other:?}"),
-    };
-    let mut came = Vec::new();
-    loop {
-        match batches.next() {
-            Ok(Some(batch)) => came.push(read(batch)),
-            Ok(None) => break,
-            Err(error) => {
-                assert_eq!(error.status(), Status::NotFound, "{error}");
-                came.push(vec![]);
-            }
-        }
-    }
-    assert_eq!(came, [vec![1, 2], vec![3, 4], vec![], vec![5, 6]]);
-}
-
-/// A position behind which files are opened that were not open there: what was made of them is asked for
-/// elements before the iterator has a pass, and keeps its order then.
-#[test]
-fn a_file_that_restoring_opens_keeps_its_shuffled_order() {
-    let shuffled = |file: File<'_>| {
-        let options = ShuffleOptions { seed: file.number as u64, ..Default::default() };
-        rows(file)?.map(|row| Ok(row.clone()), MapOptions::default())?.shuffle(&options)
-    };
-    for at_once in [1, 2, 3] {
-        for buffer in [1, 2, 5] {
-            let options = FilesOptions { files_at_once: at_once, ..Default::default() };
-            let dataset = || {
-                let shuffle = ShuffleOptions { buffer_size: buffer, seed: 9, ..Default::default() };
-                made(&[6, 5, 4, 7], shuffled, options.clone()).unwrap().shuffle(&shuffle).unwrap()
-            };
-            let expected = all(&dataset());
-            for place in 0..expected.len() {
-                let iterator = dataset().iterator().unwrap();
-                for _ in 0..place {
-                    iterator.next().unwrap().unwrap();
-                }
-                let other = dataset().iterator().unwrap();
-                other.restore_position(&iterator.save_position().unwrap()).unwrap();
-                assert_eq!(
-                    rest(&other, ints),
-                    expected[place..],
-                    "{at_once} at once, {buffer}, {place}"
-                );
-            }
-        }
-    }
 }

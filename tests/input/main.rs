@@ -9,7 +9,6 @@ mod numpy;
 mod order;
 mod plan;
 mod position;
-mod prefetch;
 mod sharing;
 mod skipping;
 mod sources;

@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 use umbo::device::DeviceId;
-use umbo::error::{Error, Result, Status};
+use umbo::error::Status;
 use umbo::input::{
-    Dataset, DistributeOptions, Generator, MapOptions, PassIterator, ShuffleOptions, distribute,
+    Dataset, DistributeOptions, MapOptions, PassIterator, ShuffleOptions, distribute,
 };
-use umbo::tensor::Tensor;
 use umbo::values::Value;
 
 use crate::common::{all, fails, ints, numbers, rest};
@@ -157,18 +156,6 @@ fn forged(text: &str, change: impl FnOnce(&mut Vec<u64>)) -> String {
     json["checksum"] = format!("{:08x}", checksum.finalize()).into();
     json["numbers"] = numbers.into();
     json.to_string()
-}
-
-/// What the test above rests on.
-#[test]
-fn forged_positions_are_read() {
-    let dataset = Dataset::range(0, 9, 1).unwrap();
-    let (_, position) = after(&dataset, 3);
-    let forged = forged(&position, |numbers| *numbers.last_mut().unwrap() = 5);
-    assert_eq!(event(&in_place(&dataset, &forged), false), "[][5]None");
-    let edited = position.replace("3]", "5]");
-    let iterator = dataset.iterator().unwrap();
-    fails(iterator.restore_position(&edited), Status::InvalidArgument, "checksum");
 }
 
 /// Whoever has a text written restarts a pass as often as it says, which has an end.
@@ -379,38 +366,6 @@ fn a_position_is_restored_in_turn() {
     assert_eq!(taking.join().unwrap(), [0]);
     restoring.join().unwrap().unwrap();
     assert_eq!(ints(&iterator.next().unwrap().unwrap()), [0]);
-}
-
-/// A generator that fails once, for a reason that is gone when its elements are asked for again.
-#[test]
-fn failures_that_are_gone_cost_no_element() {
-    struct Flaky(i64, Arc<AtomicUsize>);
-    impl Generator for Flaky {
-        fn next(&mut self) -> Result<Option<Value>> {
-            if self.0 == 3 && self.1.fetch_add(1, Ordering::Relaxed) == 0 {
-                return Err(Error::precondition("not now"));
-            }
-            self.0 += 1;
-            Ok(Some(Value::Tensor(Tensor::scalar(self.0)?)))
-        }
-
-        fn reset(&mut self) -> Result<()> {
-            self.0 = 0;
-            Ok(())
-        }
-    }
-    for taken in 3..6 {
-        let failures = Arc::new(AtomicUsize::new(0));
-        let begin = move || Ok(Box::new(Flaky(0, Arc::clone(&failures))) as _);
-        let dataset = Dataset::from_generator(scalars(), begin).unwrap();
-        let iterator = dataset.iterator().unwrap();
-        let events: Vec<String> = (0..taken + 1).map(|_| event(&iterator, false)).collect();
-        assert_eq!(events[3], "not now");
-        let restored = in_place(&dataset, &iterator.save_position().unwrap());
-        assert_eq!(event(&restored, false), event(&iterator, false), "after {taken}");
-        let again = in_place(&dataset, &restored.save_position().unwrap());
-        assert_eq!(event(&again, false), event(&iterator, false));
-    }
 }
 
 /// The same global batches on another number of replicas.

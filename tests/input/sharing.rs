@@ -6,8 +6,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::time::Duration;
 
-use crate::common::{all, fails, ints, numbers, rest};
-use umbo::error::{Error, Result, Status};
+use crate::common::{all, fails, ints, numbers};
+use umbo::error::{Result, Status};
 use umbo::input::ShuffleOptions;
 use umbo::input::{Dataset, ElementSpec, Generator, LeafSpec, MapOptions, PassIterator};
 use umbo::tensor::{DType, Tensor};
@@ -63,34 +63,6 @@ where
     F: FnMut() -> Result<Option<Value>> + Send + 'static,
 {
     Dataset::from_generator(spec(), move || Ok(Box::new(Made(begin())))).unwrap()
-}
-
-#[test]
-fn parallel_calls_draw_from_a_shared_parallel_iterator() {
-    ends(|| {
-        let inner = numbers(64).map(|element| Ok(scalar(2 * one(element))), at_once(4)).unwrap();
-        let inner = Arc::new(inner.repeat(-1).unwrap().iterator().unwrap());
-        let draw = move |_: &Value| Ok(inner.next()?.expect("it has no end"));
-        let outer = numbers(256).map(draw, at_once(8)).unwrap();
-        let mut seen: Vec<i32> = all(&outer).concat();
-        seen.sort_unstable();
-        let expected: Vec<i32> = (0..256).map(|at| 2 * (at / 4)).collect();
-        assert_eq!(seen, expected);
-    });
-}
-
-#[test]
-fn parallel_calls_iterate_parallel_maps_of_their_own() {
-    ends(|| {
-        let sum = |count: &Value| {
-            let inner = numbers(one(count) as usize);
-            let inner = inner.map(|element| Ok(scalar(one(element))), at_once(3))?.iterator()?;
-            Ok(scalar(rest(&inner, one).iter().sum()))
-        };
-        let outer = numbers(40).map(sum, at_once(5)).unwrap();
-        let expected: Vec<Vec<i32>> = (0..40).map(|count| vec![count * (count - 1) / 2]).collect();
-        assert_eq!(all(&outer), expected);
-    });
 }
 
 #[test]
@@ -226,16 +198,4 @@ fn a_failed_creation_uses_up_no_order() {
         fails(fails_to_start.iterator().map(drop), Status::ResourceExhausted, "row numbers");
         assert_eq!(all(&disturbed), all(&plain));
     }
-}
-
-#[test]
-fn an_error_of_the_function_is_not_taken_for_a_refusal() {
-    ends(|| {
-        let function = |_: &Value| Err(Error::DataLoss("torn".into()));
-        let mapped = numbers(3).map(function, at_once(2)).unwrap().iterator().unwrap();
-        for _ in 0..3 {
-            fails(mapped.next(), Status::DataLoss, "torn");
-        }
-        assert!(mapped.next().unwrap().is_none());
-    });
 }

@@ -63,20 +63,6 @@ fn batches_in_order_are_read_only_views_of_the_array() {
 }
 
 #[test]
-fn strided_arrays_give_the_same_rows() {
-    let array = counting(&[2, 5]).transpose(&[1, 0]).unwrap();
-    let dataset = Dataset::from_tensor_slices(&Value::Tensor(array)).unwrap();
-    let options = ShuffleOptions { seed: 1, ..Default::default() };
-    let mut rows: Vec<_> = all(&dataset.shuffle(&options).unwrap().batch(5, false).unwrap())
-        .concat()
-        .chunks(2)
-        .map(<[i32]>::to_vec)
-        .collect();
-    rows.sort();
-    assert_eq!(rows, [[0, 5], [1, 6], [2, 7], [3, 8], [4, 9]]);
-}
-
-#[test]
 fn zip_makes_tuples_and_structs_and_ends_with_the_shortest() {
     let (x, y) = (numbers(5), numbers(3).batch(1, false).unwrap());
     let zipped = Dataset::zip(&[x.clone(), y.clone()], Some(&["x", "y"])).unwrap();
@@ -102,17 +88,6 @@ fn zip_makes_tuples_and_structs_and_ends_with_the_shortest() {
 }
 
 #[test]
-fn zipped_arrays_stay_together_when_shuffled() {
-    let zipped = Dataset::zip(&[numbers(50), numbers(50)], None).unwrap();
-    let batches = zipped.shuffle(&ShuffleOptions::default()).unwrap().batch(7, false).unwrap();
-    for (x, y) in rest(&batches.iterator().unwrap(), |element| {
-        (ints(&element.item(0).unwrap()), ints(&element.item(1).unwrap()))
-    }) {
-        assert_eq!(x, y);
-    }
-}
-
-#[test]
 fn wrong_sizes_are_refused_by_name() {
     let dataset = numbers(4);
     for size in [0, -1, i64::MIN] {
@@ -123,6 +98,9 @@ fn wrong_sizes_are_refused_by_name() {
     fails(dataset.take(-2), Status::InvalidArgument, "count");
     fails(dataset.skip(-2), Status::InvalidArgument, "count");
     fails(dataset.repeat(-2), Status::InvalidArgument, "count");
+    fails(dataset.shard(0, 0), Status::InvalidArgument, "shard_count");
+    fails(dataset.shard(3, 3), Status::InvalidArgument, "index");
+    fails(dataset.shard(3, -1), Status::InvalidArgument, "index");
     let options = ShuffleOptions { buffer_size: -1, ..Default::default() };
     fails(dataset.shuffle(&options), Status::InvalidArgument, "buffer_capacity");
     let endless = dataset.repeat(-1).unwrap();
@@ -141,22 +119,6 @@ fn sizes_beyond_memory_fail_while_iterating_or_fit() {
     assert_eq!(all(&numbers(3).shuffle(&options).unwrap()).len(), 3);
     let endless = numbers(3).repeat(-1).unwrap().batch(i64::MAX, false).unwrap();
     fails(endless.iterator(), Status::ResourceExhausted, "memory");
-}
-
-#[test]
-fn cardinalities() {
-    use Cardinality::{Endless, Exact};
-    let ten = numbers(10);
-    assert_eq!(ten.batch(4, false).unwrap().cardinality(), Exact(3));
-    assert_eq!(ten.batch(4, true).unwrap().cardinality(), Exact(2));
-    assert_eq!(ten.repeat(3).unwrap().cardinality(), Exact(30));
-    assert_eq!(ten.repeat(-1).unwrap().cardinality(), Endless);
-    assert_eq!(ten.repeat(-1).unwrap().take(7).unwrap().cardinality(), Exact(7));
-    assert_eq!(ten.repeat(-1).unwrap().skip(7).unwrap().cardinality(), Endless);
-    assert_eq!(ten.repeat(0).unwrap().cardinality(), Exact(0));
-    assert_eq!(ten.take(0).unwrap().repeat(-1).unwrap().cardinality(), Exact(0));
-    assert_eq!(ten.skip(4).unwrap().prefetch(2).unwrap().cardinality(), Exact(6));
-    assert_eq!((Exact(5).code(), Endless.code(), Cardinality::Unknown.code()), (5, -1, -2));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Cache, shard, concatenate, map, generators, padded batches, rebatch.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use crate::common::{all, counting, fails, ints, numbers, rest};
 use umbo::device::DeviceId;
@@ -10,7 +10,6 @@ use umbo::error::{Error, Result, Status};
 use umbo::input::{
     Cardinality, Dataset, ElementSpec, Generator, LeafSpec, MapOptions, ShuffleOptions,
 };
-use umbo::observe::log::{Level, clear_sink, set_sink};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
 
@@ -74,20 +73,6 @@ fn outcomes(dataset: &Dataset) -> Vec<std::result::Result<Vec<i32>, String>> {
             Err(error) => outcomes.push(Err(error.to_string())),
         }
     }
-}
-
-#[test]
-fn generators_are_asked_for_what_is_wanted() {
-    let (dataset, made) = failing(3, &[]);
-    assert_eq!(dataset.cardinality(), Cardinality::Unknown);
-    let iterator = dataset.iterator().unwrap();
-    assert_eq!(made.load(Ordering::Relaxed), 0);
-    assert_eq!(ints(&iterator.next().unwrap().unwrap()), [0]);
-    assert_eq!(made.load(Ordering::Relaxed), 1);
-    iterator.reset().unwrap();
-    assert_eq!(rest(&iterator, ints), [[0], [1], [2]]);
-    assert!(iterator.next().unwrap().is_none());
-    assert_eq!(all(&dataset.repeat(2).unwrap().batch(4, false).unwrap())[1], [1, 2]);
 }
 
 #[test]
@@ -223,21 +208,6 @@ fn a_cached_order_repeats() {
 }
 
 #[test]
-fn shards_are_every_nth_element() {
-    for source in [numbers(7), failing(7, &[]).0] {
-        assert_eq!(all(&source.shard(3, 0).unwrap()), [[0], [3], [6]]);
-        assert_eq!(all(&source.shard(3, 1).unwrap()), [[1], [4]]);
-        assert_eq!(all(&source.shard(9, 8).unwrap()), [[0i32; 0]; 0]);
-    }
-    let counts: Vec<_> =
-        (0..3).map(|index| numbers(7).shard(3, index).unwrap().cardinality().code()).collect();
-    assert_eq!(counts, [3, 2, 2]);
-    fails(numbers(7).shard(0, 0), Status::InvalidArgument, "shard_count");
-    fails(numbers(7).shard(3, 3), Status::InvalidArgument, "index");
-    fails(numbers(7).shard(3, -1), Status::InvalidArgument, "index");
-}
-
-#[test]
 fn datasets_one_after_the_other() {
     let batches = numbers(3).batch(2, true).unwrap();
     let joined = Dataset::concatenate(&[batches.clone(), numbers(3).batch(3, true).unwrap()]);
@@ -288,33 +258,7 @@ fn padding_to_the_largest_of_the_batch() {
     fails(elements.padded_batch(0, false), Status::InvalidArgument, "element_count");
 }
 
-#[test]
-fn an_element_that_fails_costs_a_batch_no_other() {
-    let (source, _) = failing(12, &[2, 7, 8, 11]);
-    let damaged = |number| Err(format!("number {number} is damaged"));
-    let numbers = |of: &[i32]| Ok(of.to_vec());
-    let whole = [
-        damaged(2),
-        numbers(&[0, 1, 3, 4]),
-        damaged(7),
-        damaged(8),
-        numbers(&[5, 6, 9, 10]),
-        damaged(11),
-    ];
-    let one_by_one = source.batch(1, false).unwrap();
-    for batches in [
-        source.batch(4, false),
-        source.batch(4, true),
-        source.padded_batch(4, false),
-        source.padded_batch(4, true),
-        one_by_one.rebatch(&[4], false),
-        one_by_one.rebatch(&[4], true),
-    ] {
-        assert_eq!(outcomes(&batches.unwrap()), whole);
-    }
-}
-
-/// The same where a function panics, and from the places in between.
+/// Also from the places in between.
 #[test]
 fn an_element_whose_function_panics_costs_a_batch_no_other() {
     let fragile = |element: &Value| {
@@ -343,28 +287,6 @@ fn an_element_whose_function_panics_costs_a_batch_no_other() {
 }
 
 #[test]
-fn batches_cut_anew() {
-    let cut = |count, batch, sizes: &[i64], drop| {
-        let batches = numbers(count).batch(batch, false).unwrap();
-        all(&batches.rebatch(sizes, drop).unwrap())
-    };
-    assert_eq!(cut(8, 4, &[2, 2], false), [[0, 1], [2, 3], [4, 5], [6, 7]]);
-    assert_eq!(cut(5, 4, &[2, 2], false), [vec![0, 1], vec![2, 3], vec![4]]);
-    assert_eq!(cut(5, 4, &[2, 2], true), [[0, 1], [2, 3]]);
-    assert_eq!(cut(12, 4, &[6], false), [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]);
-    assert_eq!(cut(7, 2, &[1, 3], false), [vec![0], vec![1, 2, 3], vec![4], vec![5, 6]]);
-    let empty: Vec<i32> = vec![];
-    assert_eq!(
-        cut(4, 2, &[1, 0], false),
-        [vec![0], empty.clone(), vec![1], empty.clone(), vec![2], empty.clone(), vec![3], empty]
-    );
-    assert_eq!(cut(0, 2, &[2], false), [[0i32; 0]; 0]);
-    let source = numbers(20).batch(5, false).unwrap();
-    let rounds = source.rebatch(&[3], false).unwrap().repeat(2).unwrap();
-    assert_eq!(all(&rounds).concat(), (0..20).chain(0..20).collect::<Vec<_>>());
-}
-
-#[test]
 fn what_cannot_be_cut_anew() {
     let batches = numbers(6).batch(2, true).unwrap();
     fails(batches.rebatch(&[], false), Status::InvalidArgument, "row_counts");
@@ -380,20 +302,6 @@ fn what_cannot_be_cut_anew() {
     let iterator = wide.rebatch(&[3], false).unwrap().iterator().unwrap();
     fails(iterator.next(), Status::InvalidArgument, "differ");
     assert_eq!(ints(&iterator.next().unwrap().unwrap()), [3, 4, 5]);
-}
-
-#[test]
-fn minus_one_takes_and_skips_all() {
-    let generated = || failing(4, &[]).0;
-    for dataset in [numbers(4), numbers(4).shuffle(&Default::default()).unwrap(), generated()] {
-        let (taken, rest) = (dataset.take(-1).unwrap(), dataset.skip(-1).unwrap());
-        assert_eq!((all(&taken).len(), all(&rest).len()), (4, 0));
-        assert_eq!(taken.cardinality(), dataset.cardinality());
-        assert_eq!(rest.cardinality(), Cardinality::Exact(0));
-    }
-    let endless = numbers(4).repeat(-1).unwrap();
-    assert_eq!(endless.take(-1).unwrap().cardinality(), Cardinality::Endless);
-    assert!(all(&endless.skip(-1).unwrap()).is_empty());
 }
 
 #[test]
@@ -419,94 +327,17 @@ fn a_batch_that_does_not_fit_together_is_left_out_as_a_whole() {
 }
 
 #[test]
-fn different_lengths_are_told_once() {
-    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    // Other tests of this process have other threads.
-    let thread = std::thread::current().id();
-    let sink = move |level, message: &str| {
-        if std::thread::current().id() == thread {
-            assert_eq!(level, Level::Warning);
-            SAID.lock().unwrap().push(message.to_owned());
-        }
-    };
-    set_sink(Level::Warning, Box::new(sink));
-    let said = |what: &str| {
-        let said = SAID.lock().unwrap();
-        said.iter().filter(|message| message.contains(what)).count()
-    };
-    let shuffled = numbers(911).shuffle(&Default::default()).unwrap();
-    let zip = |datasets: &[Dataset]| Dataset::zip(datasets, None).unwrap();
-    let zipped = zip(&[numbers(913), numbers(911), numbers(912)]);
-    let streams = zip(&[shuffled.clone(), numbers(914)]);
-    for dataset in [&zipped, &streams] {
-        for _ in 0..2 {
-            assert_eq!(rest(&dataset.iterator().unwrap(), |_| ()).len(), 911);
-        }
-    }
-    assert_eq!(said("dataset 1 has 911 elements, dataset 0 has 913"), 1);
-    assert_eq!(said("dataset 0 has 911 elements, dataset 1 has 914"), 1);
-    // Only iterating tells how long these are.
-    let generated = |count| failing(count, &[]).0;
-    let before = said("has ended");
-    let unknown = zip(&[generated(5), numbers(5).repeat(-1).unwrap(), generated(3)]);
-    for _ in 0..2 {
-        assert_eq!(rest(&unknown.iterator().unwrap(), |_| ()).len(), 3);
-    }
-    assert_eq!(said("has ended"), before + 1);
-    assert_eq!(said("dataset 2 has ended and dataset 0 has not"), 1);
-    // Nothing to say: the same length, or one that is meant to end with the other.
-    let total = said("different lengths");
-    let same = zip(&[generated(4), generated(4)]);
-    assert_eq!(rest(&same.iterator().unwrap(), |_| ()).len(), 4);
-    let endless = zip(&[numbers(4).repeat(-1).unwrap(), generated(4), shuffled.take(4).unwrap()]);
-    assert_eq!(rest(&endless.iterator().unwrap(), |_| ()).len(), 4);
-    assert_eq!(said("different lengths"), total);
-    clear_sink();
-}
-
-#[test]
 fn pipelines_have_a_greatest_depth() {
     type Transformation = fn(&Dataset) -> Result<Dataset>;
-    let transformations: [(&str, Transformation); 12] = [
+    let transformations: [(&str, Transformation); 5] = [
         ("shuffle", |dataset| {
             dataset.shuffle(&ShuffleOptions { buffer_size: 1, ..Default::default() })
         }),
-        ("take", |dataset| dataset.take(1)),
-        ("skip", |dataset| dataset.skip(0)),
-        ("repeat", |dataset| dataset.repeat(1)),
-        ("shard", |dataset| dataset.shard(1, 0)),
         ("cache", |dataset| dataset.prefetch(1)?.cache()),
         ("map", |dataset| dataset.map(|element| Ok(element.clone()), MapOptions::default())),
         ("rebatch", |dataset| dataset.rebatch(&[1], false)),
         ("concatenate", |dataset| {
             Dataset::concatenate(&[dataset.clone(), numbers(1).batch(1, true)?.skip(1)?])
-        }),
-        ("batch", |dataset| {
-            dataset.batch(1, true)?.map(
-                |element| Ok(Value::Tensor(element.tensor_of(0)?.reshape(Shape::new(&[1])?)?)),
-                MapOptions {
-                    parallel_calls: 0,
-                    element_spec: Some(dataset.element_spec().clone()),
-                },
-            )
-        }),
-        ("padded_batch", |dataset| {
-            dataset.padded_batch(1, true)?.map(
-                |element| Ok(Value::Tensor(element.tensor_of(0)?.reshape(Shape::new(&[1])?)?)),
-                MapOptions {
-                    parallel_calls: 0,
-                    element_spec: Some(dataset.element_spec().clone()),
-                },
-            )
-        }),
-        ("zip", |dataset| {
-            Dataset::zip(std::slice::from_ref(dataset), None)?.map(
-                |element| element.item(0),
-                MapOptions {
-                    parallel_calls: 0,
-                    element_spec: Some(dataset.element_spec().clone()),
-                },
-            )
         }),
     ];
     for (name, transformation) in transformations {

@@ -1,4 +1,4 @@
-//! The certificate of determinism: the same weights after 100 steps, whatever computes them.
+//! The certificate of determinism: the same weights after 30 steps, whatever computes them.
 
 use std::thread;
 
@@ -14,7 +14,7 @@ use crate::sets::same_in_every_set;
 use crate::setup::*;
 
 const REPLICAS: usize = 4;
-const STEPS: u64 = 100;
+const STEPS: u64 = 30;
 /// More bytes than one thread does alone, and neither whole blocks nor whole ranges.
 const ELEMENTS: usize = 9 * 1024 + 13;
 const DOUBLES: usize = 97;
@@ -93,8 +93,8 @@ fn trained(rule: &str, arrival: Arrival) -> (Vec<u32>, Vec<u64>, Vec<u32>) {
 }
 
 #[test]
-fn weights_after_100_steps_are_the_same_bits() {
-    same_in_every_set("certificate::weights_after_100_steps_are_the_same_bits", || {
+fn weights_after_30_steps_are_the_same_bits() {
+    same_in_every_set("certificate::weights_after_30_steps_are_the_same_bits", || {
         let _changes = WORKER_COUNT.write();
         let is_best = Some(Instructions::chosen()) == Instructions::all().next_back();
         let mut bits = Vec::new();

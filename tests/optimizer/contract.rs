@@ -31,11 +31,6 @@ fn means_are_weighted() {
     assert_eq!(sgd_step(Mean, &[Some(&[1.0]), Some(&[5.0])], &[3.0, 1.0]), 2.0);
 }
 
-#[test]
-fn global_means_are_added() {
-    assert_eq!(sgd_step(GlobalMean, &[Some(&[0.75]), Some(&[0.5])], &[3.0, 1.0]), 1.25);
-}
-
 /// Mutant "buffer of an empty replica read": 0 × NaN is NaN.
 #[test]
 fn weight_zero_is_never_read() {

@@ -2,7 +2,7 @@
 //! bit by bit, and an update leaves nothing for the next request to do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use half::{bf16, f16};
@@ -452,40 +452,6 @@ fn copies_follow_applies_at_the_commit_point() {
         are_in_step(&variable);
     }
     assert_eq!(optimizer.iterations(), 4);
-}
-
-#[test]
-fn threads_that_ask_at_once_get_the_same_copy() {
-    const THREADS: usize = 4;
-    let (strategy, variable) = of_strategy(&numbers(ROWS * WIDTH, 1));
-    let start = Barrier::new(THREADS + 1);
-    thread::scope(|scope| {
-        let ask = |_| {
-            scope.spawn(|| {
-                let mut places = Vec::new();
-                for _ in 0..50 {
-                    start.wait();
-                    asked(None, &variable);
-                    places.push(
-                        bring_in_step(None, &variable, DType::BFloat16).unwrap().address().addr(),
-                    );
-                    start.wait();
-                }
-                places
-            })
-        };
-        let asking: Vec<_> = (0..THREADS).map(ask).collect();
-        for round in 0..50 {
-            assign(&variable, Assignment::Assign, &rows_of(&numbers(ROWS * WIDTH, round))).unwrap();
-            start.wait();
-            start.wait();
-        }
-        let place = copy_of(&variable, 0, 1).unwrap().address().addr();
-        for asking in asking {
-            assert_eq!(asking.join().unwrap(), [place; 50]);
-        }
-    });
-    drop(strategy);
 }
 
 /// One thread asks while another assigns: what the latter then finds is what it assigned. (A

@@ -1,96 +1,16 @@
 //! An apply that cannot be done leaves everything as it was, to the bit.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo::error::{Error, Result, Status};
-use umbo::kernels::update::pass::UpdatePass;
+use umbo::error::Status;
 use umbo::optimizer::LossReduction::Sum;
 use umbo::optimizer::adagrad::Adagrad;
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::rule::{Rates, Running, Scalars, Slot};
-use umbo::optimizer::{ApplyAction, Optimizer, UpdateRule, VariableGroup};
-use umbo::strategy::commit::{CommitAction, StepParticipant};
+use umbo::optimizer::{ApplyAction, Optimizer};
+use umbo::strategy::commit::CommitAction;
 
 use crate::setup::*;
-
-/// Adam whose n-th scalars cannot be computed.
-#[derive(Debug)]
-struct Failing {
-    adam: Box<dyn UpdateRule>,
-    calls: AtomicUsize,
-    fails_at: Arc<AtomicUsize>,
-}
-
-impl UpdateRule for Failing {
-    fn name(&self) -> &'static str {
-        "failing"
-    }
-
-    fn slots(&self) -> &[Slot] {
-        self.adam.slots()
-    }
-
-    fn initial_running(&self) -> Running {
-        self.adam.initial_running()
-    }
-
-    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
-        let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        if call == self.fails_at.load(Ordering::Relaxed) {
-            return Err(Error::Internal("injected".into()));
-        }
-        self.adam.prepare(rates, running)
-    }
-
-    fn update(&self, scalars: &Scalars, pass: &UpdatePass<'_>) {
-        self.adam.update(scalars, pass);
-    }
-}
-
-/// The second of two variables fails in the first apply (where state is made) and in a later one;
-/// each time the same apply can be done again, and the result is that of an undisturbed training.
-#[test]
-fn failed_prepare_changes_no_bit() {
-    let train = |fails_at: &[usize]| {
-        let (a, b) = (variable("a", &[1.0f32, 2.0]), variable("b", &[3.0f32]));
-        let gradients = gradients(1, &[&a, &b], Sum);
-        let (calls, next) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(usize::MAX)));
-        let rule = Failing { adam: rule("adam"), calls, fails_at: Arc::clone(&next) };
-        let optimizer = Optimizer::new(STRATEGY, Box::new(rule), 0.1).unwrap();
-        // Variables that are treated alike share their scalars.
-        let group = VariableGroup { learning_rate_factor: 0.5, ..VariableGroup::default() };
-        optimizer.add_group(std::slice::from_ref(&b), group).unwrap();
-        let mut failures = fails_at.iter();
-        for number in 1..=3 {
-            overwrite(&gradients, number, 0, 0, &[number as f32, -1.0]);
-            overwrite(&gradients, number, 0, 1, &[0.3f32]);
-            submit(&gradients, number, &[3.0]);
-            gradients.commit(number);
-            if let Some(&failure) = failures.next() {
-                next.store(failure, Ordering::Relaxed);
-                let state = || {
-                    let states = [(&a, "m"), (&a, "v"), (&b, "m"), (&b, "v")];
-                    let states = states.map(|(variable, name)| {
-                        optimizer.state(variable, name).ok().map(|state| bits(&read(&state)))
-                    });
-                    (bits(&value(&a)), bits(&value(&b)), states, optimizer.iterations())
-                };
-                let before = state();
-                refusal(apply(&optimizer, &gradients), Status::Internal);
-                assert_eq!(state(), before);
-            }
-            apply(&optimizer, &gradients).unwrap();
-        }
-        assert_eq!(optimizer.iterations(), 3);
-        let state = read(&optimizer.state(&b, "v").unwrap());
-        (bits(&value(&a)), bits(&value(&b)), bits(&state))
-    };
-    // Calls 1 and 2 belong to the first apply; after its repetition the next are 5 and 6.
-    assert_eq!(train(&[2, 6]), train(&[]));
-    assert_eq!(train(&[1, 4]), train(&[]));
-}
 
 /// Prepared and dropped, as when another action of the same commit point fails.
 #[test]

@@ -1,11 +1,11 @@
 //! Gradients and optimizers, driven as a strategy drives them.
 
+mod accumulation;
 #[path = "../allocator/mod.rs"]
 mod allocator;
 mod certificate;
 mod contract;
 mod copies;
-mod cross_product;
 mod failures;
 mod features;
 mod narrow;

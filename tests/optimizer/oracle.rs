@@ -1,65 +1,10 @@
-//! Numbers: against plain float64 code, and N replicas against one.
+//! Numbers: N replicas against one.
 
 use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
-use umbo::tensor::Element;
 
-use crate::plain::{Noise, Plain, combined};
 use crate::setup::*;
 
 const LEARNING_RATE: f64 = 0.125;
-
-fn follows_oracle<T: Element>(convert: fn(f64) -> T, back: fn(T) -> f64, tolerance: f64) {
-    const ELEMENTS: usize = 83;
-    // The weights differ and have no power of two as their sum: "weight dropped" and "mean of
-    // means" are both far outside of the tolerance.
-    let weights = [3.0, 1.0, 7.5];
-    for rule in RULES {
-        for reduction in [Sum, Mean, GlobalMean] {
-            let mut noise = Noise(1);
-            let start: Vec<T> = noise.take(ELEMENTS).into_iter().map(convert).collect();
-            let variable = variable("w", &start);
-            let start: Vec<f64> = start.into_iter().map(back).collect();
-            let mut oracle = Plain::new(rule, &start);
-            let gradients = gradients(weights.len(), &[&variable], reduction);
-            let optimizer = optimizer(rule, LEARNING_RATE);
-            for number in 1..=5 {
-                let parts: Vec<Vec<T>> = weights
-                    .iter()
-                    .map(|_| noise.take(ELEMENTS).into_iter().map(convert).collect())
-                    .collect();
-                let data: Vec<Option<&[T]>> = parts.iter().map(|part| Some(&part[..])).collect();
-                step(&gradients, number, &data, &weights);
-                let report = apply(&optimizer, &gradients).unwrap();
-                assert!(report.applied);
-                assert_eq!((report.variables_updated, report.total_weight), (1, 11.5));
-                assert_eq!(report.iterations, number);
-                let parts: Vec<Vec<f64>> =
-                    parts.into_iter().map(|part| part.into_iter().map(back).collect()).collect();
-                oracle.update(
-                    &combined(reduction, &parts, &weights),
-                    LEARNING_RATE,
-                    rule_decay(rule),
-                );
-            }
-            for (ours, theirs) in value::<T>(&variable).into_iter().zip(&oracle.weights) {
-                let difference = (back(ours) - theirs).abs();
-                assert!(difference <= tolerance, "{rule} {reduction:?}: {ours:?} for {theirs}");
-            }
-            for (name, expected) in oracle.state_names().into_iter().zip(&oracle.state) {
-                let state = optimizer.state(&variable, name).unwrap();
-                for (ours, theirs) in read::<T>(&state).into_iter().zip(expected) {
-                    assert!((back(ours) - theirs).abs() <= tolerance, "{rule}: {name}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn rules_follow_the_oracle() {
-    follows_oracle::<f32>(|value| value as f32, f64::from, 4e-6);
-    follows_oracle::<f64>(|value| value, |value| value, 1e-13);
-}
 
 /// The gradient of one example: few bits, so that all sums of examples are exact.
 fn example(step: u64, index: usize, element: usize) -> f32 {
@@ -165,19 +110,5 @@ fn learning_rate_counts_from_the_next_apply() {
         step(&gradients, number, &[Some(&[1.0f32])], &[1.0]);
         apply(&optimizer, &gradients).unwrap();
         assert_eq!(value::<f32>(&variable), [expected]);
-    }
-}
-
-/// Large enough that the worker set shares the pass.
-#[test]
-fn large_variables_are_updated_to_the_last_element() {
-    const ELEMENTS: usize = 100_003;
-    let variable = variable("w", &[1.0f32; ELEMENTS]);
-    let gradients = gradients(2, &[&variable], Sum);
-    let data: Vec<f32> = (0..ELEMENTS).map(|index| (index % 1021) as f32).collect();
-    step(&gradients, 1, &[Some(&data), Some(&data)], &[1.0, 3.0]);
-    apply(&optimizer("momentum", 0.5), &gradients).unwrap();
-    for (index, weight) in value::<f32>(&variable).into_iter().enumerate() {
-        assert_eq!(weight, 1.0 - (index % 1021) as f32 / 4.0, "element {index}");
     }
 }

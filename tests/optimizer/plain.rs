@@ -1,8 +1,6 @@
 //! The rules once more, in float64, as plainly as their papers write them and without any of the
 //! library.
 
-use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
-
 use crate::setup::*;
 
 /// Training of one variable.
@@ -42,12 +40,8 @@ impl Plain {
         }
     }
 
-    /// One update; `decay` is decoupled for AdamW and LAMB, and L2 for the others.
-    pub fn update(&mut self, gradient: &[f64], rate: f64, decay: f64) {
-        self.update_where(|_| true, gradient, rate, decay);
-    }
-
-    /// One update of some elements, which leaves the others alone.
+    /// One update of some elements, which leaves the others alone. `decay` is decoupled for AdamW and LAMB, and L2
+    /// for the others.
     pub fn update_where(
         &mut self,
         is_touched: impl Fn(usize) -> bool,
@@ -144,21 +138,6 @@ impl Plain {
             }
         }
     }
-}
-
-/// The gradient that an update uses, of what the replicas submitted.
-pub fn combined(reduction: LossReduction, parts: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
-    let total: f64 = weights.iter().sum();
-    (0..parts[0].len())
-        .map(|index| {
-            let column = parts.iter().zip(weights).map(|(part, weight)| (part[index], weight));
-            match reduction {
-                Sum => column.map(|(g, _)| g).sum::<f64>() / total,
-                Mean => column.map(|(g, weight)| g * weight).sum::<f64>() / total,
-                GlobalMean => column.map(|(g, _)| g).sum(),
-            }
-        })
-        .collect()
 }
 
 /// Numbers that look random and are the same each time, in [-1, 1).

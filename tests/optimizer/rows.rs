@@ -1,5 +1,5 @@
-//! Numbers of row-sparse gradients: every rule with every feature, against plain float64 code that
-//! updates the rows that were named and no others; and against dense gradients, to the bit.
+//! Every rule with every feature, against plain float64 code that updates all elements, or the rows that were
+//! named and no others; and rows against dense gradients, to the bit.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use umbo::tensor::Element;
 use umbo::values::variable::Variable;
 
 use crate::features::*;
+use crate::pairwise::pairwise;
 use crate::plain::{Noise, Plain};
 use crate::setup::*;
 
@@ -18,46 +19,36 @@ const NAMES: [&str; 4] = ["factors", "bias", "kernel", "frozen"];
 const SHAPES: [(usize, usize); 4] = [(7, 19), (5, 1), (1, 6), (3, 2)];
 const ROW_SPARSE: [bool; 4] = [true, true, false, true];
 /// The rules that can update some rows without the others.
-const ELEMENTWISE: [&str; 15] = [
-    "sgd",
-    "momentum",
-    "nesterov",
-    "adam",
-    "adamw",
-    "adagrad",
-    "rmsprop",
-    "rmsprop_momentum",
-    "rmsprop_centered",
-    "rmsprop_both",
-    "ftrl",
-    "dampened",
-    "amsgrad",
-    "amsgradw",
-    "adagrad_decaying",
-];
+fn elementwise() -> impl Iterator<Item = &'static str> {
+    RULES.into_iter().filter(|&rule| rule != "lamb")
+}
 
+/// Each two choices meet.
 fn cases() -> Vec<Features> {
-    let mut cases = Vec::new();
-    for rule in ELEMENTWISE {
-        for (global_clip_norm, clip_value) in CLIPPING {
-            for flags in 0..16 {
-                for replicas in 1..=3 {
-                    cases.push(Features {
-                        rule,
-                        replicas,
-                        reduction: reduction(cases.len()),
-                        global_clip_norm,
-                        clip_value,
-                        accumulation: 1 + (flags & 1) * 2,
-                        scaling: (flags & 2 != 0).then_some(LossScaling::Fixed(32.0)),
-                        overflow: flags & 4 != 0,
-                        groups: flags & 8 != 0,
-                    });
-                }
-            }
-        }
-    }
-    cases
+    let dynamic = LossScaling::Dynamic {
+        initial: 8.0,
+        growth_factor: 4.0,
+        growth_interval: 2,
+        backoff_factor: 0.25,
+        minimum: 4.0,
+    };
+    let scalings = [None, Some(LossScaling::Fixed(32.0)), Some(dynamic)];
+    let choices = [RULES.len(), CLIPPING.len(), scalings.len(), 3, 3, 3, 2, 2];
+    let case = |choice: Vec<usize>| Features {
+        rule: RULES[choice[0]],
+        global_clip_norm: CLIPPING[choice[1]].0,
+        clip_value: CLIPPING[choice[1]].1,
+        scaling: scalings[choice[2]],
+        replicas: 1 + choice[3],
+        reduction: [Sum, Mean, GlobalMean][choice[4]],
+        accumulation: 1 + choice[5],
+        overflow: choice[6] == 1,
+        groups: choice[7] == 1,
+        rows: false,
+    };
+    let dense = pairwise(&choices).into_iter().map(case);
+    let both = dense.flat_map(|dense| [dense, Features { rows: true, ..dense }]);
+    both.filter(|case| !case.rows || case.rule != "lamb").collect()
 }
 
 struct Trained {
@@ -78,7 +69,8 @@ impl Trained {
             .collect();
         let all: Vec<&Variable> = variables.iter().collect();
         let steps = case.accumulation as u64;
-        let gradients = row_gradients(case.replicas, &all, case.reduction, &ROW_SPARSE, steps);
+        let row_sparse = ROW_SPARSE.map(|of_rows| of_rows && case.rows);
+        let gradients = row_gradients(case.replicas, &all, case.reduction, &row_sparse, steps);
         let optimizer = case.optimizer(&variables, &variables[3..]);
         Trained { variables, gradients, optimizer }
     }
@@ -120,6 +112,7 @@ fn is_without_rows(number: usize) -> bool {
 /// One replica's part of a run, in two calls for each table.
 fn contribute<T: Element>(
     trained: &Trained,
+    rows: bool,
     step: u64,
     replica: usize,
     examples: &[Vec<(usize, Vec<f64>)>],
@@ -130,17 +123,21 @@ fn contribute<T: Element>(
         if index == BIAS && is_silent(number) {
             continue;
         }
-        if !is_row_sparse {
-            let mut sum = vec![0.0; SHAPES[index].1];
-            for (_, values) in examples.iter().map(|example| &example[index]) {
-                sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        let none = index == BIAS && is_without_rows(number);
+        let examples = if none { &[] } else { examples };
+        if !(is_row_sparse && rows) {
+            let (rows, width) = SHAPES[index];
+            let mut sum = vec![0.0; rows * width];
+            for (row, values) in examples.iter().map(|example| &example[index]) {
+                match sum.get_mut(row.saturating_mul(width)..) {
+                    Some(of_row) => of_row.iter_mut().zip(values).for_each(|(sum, v)| *sum += v),
+                    None => sum.fill(f64::NAN),
+                }
             }
             let written: Vec<T> = sum.into_iter().map(&convert).collect();
             overwrite(&trained.gradients, step, replica, index, &written);
             continue;
         }
-        let none = index == BIAS && is_without_rows(number);
-        let examples = if none { &[] } else { examples };
         for part in [&examples[..examples.len() / 2], &examples[examples.len() / 2..]] {
             let rows: Vec<i64> = part.iter().map(|example| example[index].0 as i64).collect();
             let values = part.iter().flat_map(|example| &example[index].1);
@@ -190,6 +187,7 @@ fn check<T: Element>(
     let mut plain: Vec<Plain> = start.iter().map(|start| Plain::new(case.rule, start)).collect();
     let (mut sums, mut examples, mut overflowed) = (no_sums(), 0, false);
     let (mut clips, mut iterations) = (0, 0);
+    let (mut scale, mut applies_at_scale) = (case.scaling.map_or(1.0, LossScaling::initial), 0);
     for (number, &batch) in BATCHES.iter().enumerate() {
         let step = number as u64 + 1;
         let window = case.window(number);
@@ -205,6 +203,9 @@ fn check<T: Element>(
                         continue;
                     }
                     of.written = true;
+                    if !(case.rows && ROW_SPARSE[index]) {
+                        of.touched.fill(true);
+                    }
                     if index == BIAS && is_without_rows(number) {
                         continue;
                     }
@@ -225,9 +226,8 @@ fn check<T: Element>(
                     values.1.truncate(width);
                 }
             }
-            let scale = trained.optimizer.loss_scale();
             let written = |value: f64| convert(value / divisor * scale);
-            contribute(&trained, step, replica, &drawn, written);
+            contribute(&trained, case.rows, step, replica, &drawn, written);
         }
         examples += batch;
         let weights: Vec<f64> = sizes.iter().map(|&size| size as f64).collect();
@@ -241,12 +241,25 @@ fn check<T: Element>(
         assert_eq!((report.total_weight, report.skipped), (examples as f64, overflowed));
         let named = report.non_finite.as_ref().map(|variable| variable.name().to_owned());
         assert_eq!(named.as_deref(), overflowed.then_some(NAMES[BIAS]));
-        if examples > 0 && !overflowed {
+        if overflowed {
+            applies_at_scale = 0;
+            if let Some(LossScaling::Dynamic { backoff_factor, minimum, .. }) = case.scaling {
+                scale = (scale * backoff_factor).max(minimum);
+            }
+        } else if examples > 0 {
             let clipped = descend(&case, &mut plain, &sums, examples, iterations, &report);
             clips += usize::from(clipped);
             iterations += 1;
+            applies_at_scale += 1;
+            if let Some(LossScaling::Dynamic { growth_factor, growth_interval, .. }) = case.scaling
+                && applies_at_scale == growth_interval
+            {
+                (scale, applies_at_scale) = (scale * growth_factor, 0);
+            }
+        } else {
+            assert!(!report.applied);
         }
-        assert_eq!(report.iterations, iterations);
+        assert_eq!((report.iterations, report.loss_scale), (iterations, scale));
         (sums, examples, overflowed) = (no_sums(), 0, false);
     }
     for (index, variable) in trained.variables.iter().enumerate() {
@@ -269,10 +282,11 @@ fn check<T: Element>(
 }
 
 #[test]
-fn every_rule_with_every_feature_in_float64() {
+fn every_rule_with_every_feature() {
     let (mut clips, mut updates) = (0, 0);
     for case in cases() {
         let of_case = check::<f64>(case, |value| value, |value| value, 1e-11);
+        check::<f32>(case, |value| value as f32, f64::from, 4e-5);
         assert_eq!(of_case.0 > 0, case.global_clip_norm.is_some(), "{case:?}");
         if case.global_clip_norm.is_some() {
             clips += of_case.0 as u64;
@@ -281,13 +295,6 @@ fn every_rule_with_every_feature_in_float64() {
     }
     // Some gradients are clipped and some are not.
     assert!(0 < clips && clips < updates);
-}
-
-#[test]
-fn every_rule_with_every_feature_in_float32() {
-    for case in cases() {
-        check::<f32>(case, |value| value as f32, f64::from, 4e-5);
-    }
 }
 
 /// Four steps of two replicas, which contribute to all rows of a table: as rows, in any order, or
@@ -336,7 +343,7 @@ fn trained_on_all_rows<T: Element>(
 /// Also where rows are longer than what is added up at once.
 #[test]
 fn all_rows_have_the_bits_of_a_dense_gradient() {
-    for rule in ELEMENTWISE {
+    for rule in elementwise() {
         for (accumulation, clipped) in [(1, false), (1, true), (2, false), (2, true), (4, true)] {
             let [rows, dense] = [true, false].map(|as_rows| {
                 let convert = |value| value as f32;
@@ -398,7 +405,7 @@ fn trained_in_parts(rule: &str, sizes: &[usize]) -> Vec<u32> {
 /// rounding is the same, too.
 #[test]
 fn replicas_change_no_bit() {
-    for rule in ELEMENTWISE {
+    for rule in elementwise() {
         let one = trained_in_parts(rule, &[30]);
         for sizes in [&[17, 13][..], &[1, 0, 29], &[6, 6, 6, 6, 6], &[3, 1, 11, 2, 13, 0, 0, 0, 0]]
         {

@@ -7,7 +7,7 @@ use umbo::error::Status;
 use umbo::optimizer::GradientMode::{Add, Overwrite};
 use umbo::optimizer::LossReduction::{GlobalMean, Sum};
 use umbo::optimizer::{
-    ApplyAction, Gradients, GradientsOptions, NonFinite, Optimizer, Settings, VariableGroup,
+    ApplyAction, Gradients, GradientsOptions, Optimizer, Settings, VariableGroup,
 };
 use umbo::strategy::commit::{CommitAction, StepParticipant};
 use umbo::tensor::{DType, Element, Shape, Tensor};
@@ -188,37 +188,6 @@ fn an_action_that_is_dropped_leaves_the_rows() {
         apply(&optimizer, &gradients).unwrap();
     }
     assert_eq!(value::<f32>(&variable), [0.0, 0.0, -4.0, -4.0, -2.0, -2.0, 0.0, 0.0]);
-}
-
-#[test]
-fn staged_values_are_updated_where_they_are() {
-    let (variable, gradients) = training();
-    add(&gradients, 1, 0, &[3], 4.0);
-    submit(&gradients, 1, &[1.0; 2]);
-    write(&staging(&variable), &[100.0f32; 8]);
-    variable.stage();
-    let mut action = ApplyAction::at_commit_point(optimizer("sgd", 1.0), Arc::clone(&gradients), 1);
-    action.prepare().unwrap();
-    action.commit();
-    variable.publish();
-    assert_eq!(value::<f32>(&variable), [100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 98.0, 98.0]);
-}
-
-#[test]
-fn gradients_that_are_not_finite_are_named() {
-    let (variable, gradients) = training();
-    let optimizer = optimizer("sgd", 1.0);
-    let with = |non_finite| Settings { non_finite: Some(non_finite), ..Settings::default() };
-    optimizer.configure(with(NonFinite::Fail)).unwrap();
-    add(&gradients, 1, 0, &[1, 3], f32::INFINITY);
-    submit(&gradients, 1, &[1.0; 2]);
-    gradients.commit(1);
-    let message = refusal(apply(&optimizer, &gradients), Status::InvalidArgument);
-    assert!(message.contains("'users'"), "{message}");
-    optimizer.configure(with(NonFinite::Skip)).unwrap();
-    let report = apply(&optimizer, &gradients).unwrap();
-    assert!(report.skipped && report.non_finite.unwrap().is_same(&variable));
-    assert_eq!(value::<f32>(&variable), [0.0; 8]);
 }
 
 #[test]

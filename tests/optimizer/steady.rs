@@ -10,32 +10,6 @@ use umbo::strategy::commit::StepParticipant;
 use crate::allocator::of_this_thread;
 use crate::setup::*;
 
-#[test]
-fn steady_step_allocates_nothing() {
-    let _keeps = WORKER_COUNT.read();
-    for rule in RULES {
-        let (a, b) = (variable("a", &[1.0f32; 40_000]), variable("b", &[1.0f64; 3]));
-        let gradients = gradients(3, &[&a, &b], Mean);
-        let optimizer = optimizer(rule, 0.5);
-        let step = |number: u64| {
-            gradients.first_touch(number);
-            for replica in 0..3 {
-                for index in 0..2 {
-                    gradients.view(replica, number, index, Add).unwrap();
-                }
-                gradients.submit(replica, number, 1.0).unwrap();
-            }
-            gradients.commit(number);
-            apply(&Arc::clone(&optimizer), &gradients).unwrap();
-        };
-        step(1);
-        let before = of_this_thread();
-        step(2);
-        step(3);
-        assert_eq!(of_this_thread(), before, "{rule}");
-    }
-}
-
 /// The same with everything on that an apply can do.
 #[test]
 fn steady_step_with_every_feature_allocates_nothing() {

@@ -1,26 +1,9 @@
-//! Making variables: inside of runs, through creators, and copies of them.
-
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-use umbo::collectives::Assignment;
-use umbo::device::DeviceId;
-use umbo::error::{Error, Result, Status};
+//! Making variables: inside of runs and through creators.
 
 use umbo::strategy::context::{Scope, enter_creator_scope};
 use umbo::strategy::creator::VariableRequest;
-use umbo::strategy::merge::Operation;
-use umbo::strategy::run::Limits;
-use umbo::strategy::variables::{self, Initial, NewVariable, assign, read};
-use umbo::strategy::{Options, Strategy};
-use umbo::tensor::{Shape, Tensor};
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Synchronization, Variable};
 
-fn strategy(replicas: usize) -> Strategy {
-    Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
-}
+use crate::*;
 
 fn new(name: &str) -> NewVariable {
     NewVariable {
@@ -33,24 +16,6 @@ fn new(name: &str) -> NewVariable {
 
 fn make(name: &str, value: f32) -> Result<Variable> {
     variables::create(None, new(name), Initial::Value(&Tensor::scalar(value)?))
-}
-
-fn value_of(variable: &Variable) -> f32 {
-    read(variable).unwrap().to_vec::<f32>().unwrap()[0]
-}
-
-fn scalar(value: f32) -> Value {
-    Value::Tensor(Tensor::scalar(value).unwrap())
-}
-
-#[track_caller]
-fn refused<T>(result: Result<T>, status: Status, parts: &[&str]) -> Error {
-    let Err(error) = result else { panic!("was accepted") };
-    assert_eq!(error.status(), status, "{error}");
-    for part in parts {
-        assert!(error.to_string().contains(part), "'{part}' is not in: {error}");
-    }
-    error
 }
 
 #[test]
@@ -82,29 +47,6 @@ fn replica_0_makes_it_and_the_others_get_the_same() {
         })
         .collect();
     assert_eq!(values, [0.0, 10.0, 20.0], "replica 0's initial values");
-}
-
-#[test]
-fn it_is_an_aggregating_variable_at_once() {
-    let s = strategy(2);
-    let kept = Mutex::new(None);
-    let run = || {
-        s.run(
-            &|context| {
-                let v = make("v", 5.0)?;
-                assign(&v, Assignment::Add, &scalar(1.0 + context.replica() as f32))?;
-                *kept.lock().unwrap() = Some(v);
-                Ok(None)
-            },
-            None,
-        )
-    };
-    run().unwrap();
-    assert_eq!(value_of(kept.lock().unwrap().as_ref().unwrap()), 8.0);
-    // Each run makes new ones: positions count within a run.
-    let before = kept.lock().unwrap().clone().unwrap();
-    run().unwrap();
-    assert!(!before.is_same(kept.lock().unwrap().as_ref().unwrap()));
 }
 
 #[test]
@@ -207,7 +149,7 @@ fn waiting_for_replica_0_ends_with_the_step() {
     let limits =
         Limits { deadline: Some(Instant::now() + Duration::from_millis(50)), ..Limits::default() };
     let result = s.run_within(
-        Arc::new(|context: &umbo::strategy::ReplicaContext| match context.replica() {
+        Arc::new(|context: &ReplicaContext| match context.replica() {
             0 => {
                 while context.check_live().is_ok() {
                     std::thread::yield_now();
@@ -267,7 +209,7 @@ fn creators_run_from_the_inside_out_around_the_strategys_own() {
     // The same with every replica on a thread of its own.
     let limits =
         Limits { deadline: Some(Instant::now() + Duration::from_secs(60)), ..Limits::default() };
-    let run = |_: &umbo::strategy::ReplicaContext| Ok(Some(Value::Variable(make("v", 1.0)?)));
+    let run = |_: &ReplicaContext| Ok(Some(Value::Variable(make("v", 1.0)?)));
     let result = s.run_within(Arc::new(run), None, limits, None);
     let Ok(Some(Value::Variable(v))) = result else { panic!("{result:?}") };
     assert_eq!(v.name(), "vAB");
@@ -321,56 +263,4 @@ fn a_creator_can_change_or_replace_what_is_made() {
     assert!(!made.spec().trainable);
     refused(s.scope(|| make("other", 1.0)).unwrap(), Status::DataLoss, &["in the creator"]);
     drop(scope.exit().unwrap());
-}
-
-#[test]
-fn copies_are_independent_and_refused_in_other_scopes() {
-    let (s, other) = (strategy(2), strategy(2));
-    let v = s.scope(|| make("v", 0.0)).unwrap().unwrap();
-    let w = variables::deep_copy(&v).unwrap();
-    assign(&w, Assignment::Assign, &scalar(5.0)).unwrap();
-    assert_eq!((value_of(&v), value_of(&w)), (0.0, 5.0));
-    assert!(variables::created_in_scope(&s, &w));
-    assert_eq!(w.spec().aggregation, Aggregation::Sum);
-    let copy = || variables::deep_copy(&v).map(|_| None);
-    refused(other.scope(copy).unwrap(), Status::FailedPrecondition, &["mixing"]);
-    refused(other.run(&|_| copy(), None), Status::FailedPrecondition, &["mixing"]);
-    assert!(s.scope(copy).unwrap().is_ok());
-    // A copy of the strategy is another strategy.
-    let twin = s.deep_copy().unwrap();
-    assert!(!variables::created_in_scope(&twin, &v));
-    let assigned = twin.scope(|| assign(&v, Assignment::Assign, &scalar(1.0))).unwrap();
-    refused(assigned, Status::FailedPrecondition, &["mixing"]);
-    assert_eq!(twin.replica_device_names(), s.replica_device_names());
-}
-
-#[test]
-fn reads_are_current_in_every_context() {
-    let s = strategy(2);
-    let v = s.scope(|| make("v", 1.0)).unwrap().unwrap();
-    s.run(
-        &|context| {
-            assert_eq!(value_of(&v), 1.0);
-            assign(&v, Assignment::Add, &scalar(1.0))?;
-            assert_eq!(value_of(&v), 3.0);
-            let target = v.clone();
-            let operation = Operation::MergeCall { function: 2 };
-            context.synchronize(
-                operation,
-                None,
-                Box::new(move |_, _| {
-                    assert_eq!(value_of(&target), 3.0);
-                    assign(&target, Assignment::Assign, &scalar(9.0))?;
-                    assert_eq!(value_of(&target), 9.0);
-                    Ok(None)
-                }),
-            )?;
-            assert_eq!(value_of(&v), 9.0);
-            Ok(None)
-        },
-        None,
-    )
-    .unwrap();
-    assert_eq!(value_of(&v), 9.0);
-    assert_eq!(strategy(2).scope(|| value_of(&v)).unwrap(), 9.0);
 }

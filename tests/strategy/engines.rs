@@ -18,9 +18,7 @@ use umbo::tensor::storage::Storage;
 use umbo::tensor::{DType, Layout, Shape, Tensor};
 use umbo::values::variable::{Aggregation, Synchronization, Variable};
 
-fn strategy(replicas: usize) -> Strategy {
-    Strategy::new(&Options { cpu_replicas: replicas, ..Default::default() }).unwrap()
-}
+use crate::strategy;
 
 fn variable(strategy: &Strategy, numbers: &[f32]) -> Variable {
     let shape = Shape::new(&[numbers.len()]).unwrap();

@@ -1,15 +1,15 @@
 //! The strategy from its users' side: contexts, runs, merge calls, the commit point, failures.
 
-mod commit;
-mod contexts;
 mod creation;
 mod engines;
-mod fairness;
 mod late;
 mod merge_calls;
-mod nested;
+mod model;
 mod operations;
+mod reduce;
 mod run;
+#[path = "../sets/mod.rs"]
+mod sets;
 mod shared_devices;
 mod sparse;
 mod undo;
@@ -22,8 +22,8 @@ pub(crate) use umbo::collectives::{Assignment, ReduceOp};
 pub(crate) use umbo::device::DeviceId;
 pub(crate) use umbo::error::{Error, Result, Status};
 pub(crate) use umbo::strategy::cancellation::Cancellation;
-pub(crate) use umbo::strategy::collective::{Destination, ReductionOptions};
-pub(crate) use umbo::strategy::context::{Current, current, set_strategy};
+pub(crate) use umbo::strategy::collective::ReductionOptions;
+pub(crate) use umbo::strategy::context::{Current, current};
 pub(crate) use umbo::strategy::merge::{MergeCall, Operation};
 pub(crate) use umbo::strategy::metrics::Metric;
 pub(crate) use umbo::strategy::run::Limits;
@@ -52,11 +52,6 @@ fn numbers(tensor: &Tensor) -> Vec<f32> {
     let data = tensor.address().cast::<f32>();
     // SAFETY: contiguous float32 elements of a live tensor, as just said.
     (0..count).map(|index| unsafe { data.add(index).read() }).collect()
-}
-
-fn components(value: &Value) -> Vec<Vec<f32>> {
-    let Value::PerReplica(value) = value else { panic!("{value:?} is not per replica") };
-    value.components().iter().map(numbers).collect()
 }
 
 fn variable(strategy: &Strategy, aggregation: Aggregation, value: f32) -> Variable {

@@ -108,41 +108,6 @@ fn replicas_that_disagree_about_merge_calls_are_told_who_was_where() {
 }
 
 #[test]
-fn collectives_give_each_replica_its_own_copy() {
-    let s = strategy(3);
-    let result = s
-        .run(
-            &|context| {
-                let own = tensor(&[context.replica() as f32]);
-                let sum = context.all_reduce(ReduceOp::Sum, Value::Tensor(own.clone()))?;
-                let all = context.all_gather(Value::Tensor(own), 0)?;
-                Ok(Some(Value::tuple(vec![sum, all]).unwrap()))
-            },
-            None,
-        )
-        .unwrap()
-        .unwrap();
-    assert_eq!(components(&result.item(0).unwrap()), vec![vec![3.0]; 3]);
-    assert_eq!(components(&result.item(1).unwrap()), vec![vec![0.0, 1.0, 2.0]; 3]);
-    let uneven =
-        Value::per_replica(vec![tensor(&[0.0, 1.0, 2.0, 3.0]), tensor(&[4.0, 5.0]), tensor(&[])])
-            .unwrap();
-    let axes = |axes: Option<Vec<i64>>| ReductionOptions { axes, ..ReductionOptions::default() };
-    let mean = s.reduce(ReduceOp::Mean, &uneven, &axes(Some(vec![0]))).unwrap();
-    assert_eq!(numbers(mean.tensor_of(0).unwrap()), [2.5]);
-    refused(s.reduce(ReduceOp::Sum, &uneven, &axes(None)), Status::InvalidArgument, &["axes"]);
-    let plain = Value::Tensor(tensor(&[1.0, 2.0]));
-    refused(s.reduce(ReduceOp::Sum, &plain, &axes(None)), Status::InvalidArgument, &["SUM"]);
-    let sum = s.reduce(ReduceOp::Sum, &plain, &axes(Some(vec![0]))).unwrap();
-    assert_eq!(numbers(sum.tensor_of(0).unwrap()), [9.0]);
-    let to = Destination::Like(uneven.clone());
-    let copies = s.reduce_to(ReduceOp::Mean, &plain, &to).unwrap();
-    assert_eq!(components(&copies), vec![vec![1.0, 2.0]; 3]);
-    let local = s.local_results(&uneven).unwrap();
-    assert_eq!(local.count(), 3);
-}
-
-#[test]
 fn merge_calls_that_differ_are_named_by_their_symbols_and_once() {
     let strategy = strategy(3);
     let functions = [libc::getpid as *const () as usize, libc::getppid as *const () as usize, 1];
@@ -161,23 +126,6 @@ fn merge_calls_that_differ_are_named_by_their_symbols_and_once() {
     for replica in 0..3 {
         assert!(error.contains(&format!("replica {replica} (CPU:")), "{error}");
     }
-}
-
-/// Also where what the replicas called is named, as the C functions are.
-#[test]
-fn merge_calls_that_differ_are_told_once_whatever_the_functions_are_called() {
-    let strategy = strategy(2);
-    let error = strategy.run(
-        &|context| {
-            let op = if context.replica() == 0 { ReduceOp::Mean } else { ReduceOp::Sum };
-            context.all_reduce(op, scalar(1.0)).map(Some).map_err(|error| error.named("my_reduce"))
-        },
-        None,
-    );
-    let parts = ["replica 0 (", "replica 1 (", "FAILED_PRECONDITION: my_reduce"];
-    let error = refused(error, Status::FailedPrecondition, &parts).to_string();
-    assert_eq!(error.matches("the replicas disagree").count(), 1, "{error}");
-    assert_eq!(error.matches("my_reduce").count(), 2, "{error}");
 }
 
 #[test]

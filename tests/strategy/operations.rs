@@ -1,5 +1,4 @@
-//! Which operation may be done in which context, cell by cell, and what the default strategy and
-//! one replica do.
+//! Which operation may be done in which context, cell by cell, and what the default strategy does.
 
 use umbo::collectives::ReduceOp;
 use umbo::device::DeviceId;
@@ -7,14 +6,12 @@ use umbo::error::{Error, Result, Status};
 use umbo::strategy::collective::{Destination, ReductionOptions};
 use umbo::strategy::context::{self, Current};
 use umbo::strategy::variables::{self, Initial, NewVariable};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Synchronization, Variable};
 
-fn strategy(replicas: usize) -> Strategy {
-    Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
-}
+use crate::strategy;
 
 fn variable(strategy: &Strategy, name: &str) -> Variable {
     let new = NewVariable {
@@ -144,32 +141,6 @@ fn a_context_counts_only_in_its_own_callback() {
 }
 
 #[test]
-fn one_replica_and_the_default_context_do_as_many_replicas_do() {
-    let single = strategy(1);
-    let body = |context: &ReplicaContext| {
-        let ints = Value::Tensor(tensor(&[3i32, 4]));
-        let Value::Tensor(mean) = context.all_reduce(ReduceOp::Mean, ints.clone())? else {
-            panic!("was wrapped")
-        };
-        assert_eq!(mean.to_vec::<f64>()?, [3.0, 4.0], "the dtype does not depend on the replicas");
-        let Value::Tensor(sum) = context.all_reduce(ReduceOp::Sum, ints.clone())? else {
-            panic!("was wrapped")
-        };
-        assert_eq!(sum.to_vec::<i32>()?, [3, 4]);
-        let scalar = Value::Tensor(Tensor::scalar(1u8)?);
-        assert!(matches!(context.all_gather(scalar, 7)?, Value::Tensor(_)), "unchanged, unchecked");
-        let nothing = Value::tuple(Vec::new()).unwrap();
-        refused(context.all_reduce(ReduceOp::Sum, nothing), Status::InvalidArgument, "empty");
-        Ok(None)
-    };
-    single.run(&body, None).unwrap();
-    body(&ReplicaContext::default_context()).unwrap();
-    let one = Value::per_replica(vec![tensor(&[3i32])]).unwrap();
-    let mean = single.reduce(ReduceOp::Mean, &one, &ReductionOptions::default()).unwrap();
-    assert_eq!(mean.tensor_of(0).unwrap().dtype(), DType::Float64);
-}
-
-#[test]
 fn the_default_strategy_is_nearly_nothing() {
     let default = Strategy::default_strategy();
     let plain = Value::Tensor(tensor(&[1.0f32, 2.0]));
@@ -203,90 +174,6 @@ fn the_default_strategy_is_nearly_nothing() {
     refused(made.unwrap(), Status::FailedPrecondition, "mixing");
     drop(inner.exit().unwrap());
     drop(outer.exit().unwrap());
-}
-
-#[test]
-fn update_in_replica_context_uses_replica_0() {
-    let s = strategy(2);
-    let v = variable(&s, "v");
-    let result = s
-        .run(
-            &|context| {
-                let own = Value::Tensor(Tensor::scalar(10.0f32 + context.replica() as f32)?);
-                s.update(&v, Some(&own), |v, value| {
-                    let value = value.expect("the arguments were given");
-                    variables::assign(v, umbo::collectives::Assignment::Assign, &value)?;
-                    Ok(Some(value))
-                })
-            },
-            None,
-        )
-        .unwrap()
-        .unwrap();
-    assert_eq!(result.tensor_of(0).unwrap().to_vec::<f32>().unwrap(), [10.0]);
-    assert_eq!(variables::read(&v).unwrap().to_vec::<f32>().unwrap(), [10.0]);
-    // Of per-replica arguments the first component counts.
-    s.update(&v, Some(&both()), |v, value| {
-        assert_eq!(v.name(), "v");
-        assert_eq!(value.unwrap().tensor_of(0)?.to_vec::<f32>()?, [1.0]);
-        Ok(None)
-    })
-    .unwrap();
-}
-
-#[test]
-fn the_rest_of_the_interface() {
-    let s = strategy(2);
-    refused(s.batch_reduce_to(ReduceOp::Sum, &[]), Status::InvalidArgument, "none");
-    let t = tensor(&[1.0f32, 2.0, 3.0, 4.0]);
-    let plain = (Value::Tensor(t), Destination::Device(DeviceId::cpu(1)));
-    let like = (both(), Destination::Like(both()));
-    let results = s.batch_reduce_to(ReduceOp::Sum, &[plain, like]).unwrap();
-    let first = results.item(0).unwrap();
-    assert_eq!(first.tensor_of(0).unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
-    assert_eq!(first.tensor_of(0).unwrap().device(), DeviceId::cpu(1));
-    for replica in 0..2 {
-        let sum = results.item(1).unwrap().tensor_of(replica).unwrap().to_vec::<f32>().unwrap();
-        assert_eq!(sum, [3.0]);
-    }
-    let tuple = Value::tuple(vec![both()]).unwrap();
-    let copied = s.broadcast_to(&tuple, &Destination::Device(DeviceId::HOST));
-    refused(copied, Status::InvalidArgument, "a tuple cannot be broadcast");
-}
-
-#[test]
-fn values_from_a_function_are_always_wrapped() {
-    let shared = Value::Tensor(tensor(&[7.0f32]));
-    for replicas in [1, 3] {
-        let s = strategy(replicas);
-        let mut ids = Vec::new();
-        let caller = std::thread::current().id();
-        let value = s
-            .values_from_function(&mut |context| {
-                assert_eq!(std::thread::current().id(), caller);
-                assert_eq!(context.num_replicas_in_sync, replicas);
-                assert!(matches!(context::current(), Current::Default));
-                ids.push(context.replica_id_in_sync_group);
-                Ok(Value::tuple(vec![shared.clone()]).unwrap())
-            })
-            .unwrap();
-        assert_eq!(ids, (0..replicas).collect::<Vec<_>>());
-        let Value::PerReplica(parts) = value.item(0).unwrap() else { panic!("{value:?}") };
-        assert_eq!(parts.components().len(), replicas);
-    }
-    let s = strategy(2);
-    let mut mixed = |context: umbo::strategy::extended::ValueContext| {
-        Ok(match context.replica_id_in_sync_group {
-            0 => shared.clone(),
-            _ => Value::tuple(vec![shared.clone()]).unwrap(),
-        })
-    };
-    refused(s.values_from_function(&mut mixed), Status::InvalidArgument, "structures differ");
-    let failing = s.values_from_function(&mut |_| Err(Error::DataLoss("in the function".into())));
-    refused(failing, Status::DataLoss, "in the function");
-    let v = variable(&s, "v");
-    let of_variables = s.values_from_function(&mut |_| Ok(Value::Variable(v.clone())));
-    refused(of_variables, Status::InvalidArgument, "a variable cannot be part");
 }
 
 #[test]
@@ -334,40 +221,6 @@ fn every_dtype_is_assigned_gathered_and_copied() {
             |error| assert_eq!((dtype, error.status()), (DType::Bool, Status::InvalidArgument)),
             |_| assert_eq!(raw(&variables::read(&v).unwrap()), bytes, "{dtype}"),
         );
-    }
-}
-
-#[test]
-fn the_number_of_replicas_does_not_change_the_dtype_of_a_mean() {
-    for replicas in 1..=3 {
-        let strategy = strategy(replicas);
-        let mean = |value: &Value| {
-            let mean =
-                strategy.reduce(ReduceOp::Mean, value, &ReductionOptions::default()).unwrap();
-            let Value::Tensor(mean) = mean else { panic!("{mean:?} is no tensor") };
-            mean
-        };
-        let shared = Value::Tensor(tensor(&[4i32, 6]));
-        let own = |_: &ReplicaContext| Ok(Some(Value::Tensor(tensor(&[4i32, 6]))));
-        let results = strategy.run(&own, None).unwrap().unwrap();
-        for value in [&results, &shared] {
-            assert_eq!(mean(value).to_vec::<f64>().unwrap(), [4.0, 6.0], "{replicas} replicas");
-        }
-        let small = mean(&Value::Tensor(tensor(&[3u8])));
-        assert_eq!(small.dtype(), DType::Float32, "{replicas} replicas");
-        let new = NewVariable {
-            name: "count".into(),
-            trainable: None,
-            synchronization: Synchronization::Auto,
-            aggregation: Aggregation::None,
-        };
-        let count = Tensor::scalar(3i64).unwrap();
-        let count = variables::create(Some(&strategy), new, Initial::Value(&count)).unwrap();
-        assert_eq!(mean(&Value::Variable(count)).to_vec::<f64>().unwrap(), [3.0]);
-        let flag = Tensor::zeros(DType::Bool, Shape::new(&[1]).unwrap(), DeviceId::HOST).unwrap();
-        let flag = Value::Tensor(flag);
-        let flag = strategy.reduce(ReduceOp::Mean, &flag, &ReductionOptions::default());
-        refused(flag, Status::InvalidArgument, "bool values cannot be reduced");
     }
 }
 

@@ -3,34 +3,6 @@
 use crate::*;
 
 #[test]
-fn results_are_merged_leaf_by_leaf_and_the_same_object_stays_plain() {
-    let strategy = strategy(3);
-    let shared = tensor(&[1.0, 2.0]);
-    let result = strategy
-        .run(
-            &|context| {
-                let own = scalar(context.replica() as f32);
-                Ok(Some(Value::tuple(vec![own, Value::Tensor(shared.clone())]).unwrap()))
-            },
-            None,
-        )
-        .unwrap()
-        .unwrap();
-    assert_eq!(components(&result.item(0).unwrap()), [[0.0], [1.0], [2.0]]);
-    let Value::Tensor(plain) = result.item(1).unwrap() else { panic!("was wrapped") };
-    assert!(plain.is_same(&shared));
-    let mixed = strategy.run(&|context| Ok((context.replica() == 0).then(|| scalar(0.0))), None);
-    refused(mixed, Status::InvalidArgument, &["1 of 3"]);
-}
-
-#[test]
-fn one_replica_wraps_nothing() {
-    let strategy = strategy(1);
-    let result = strategy.run(&|_| Ok(Some(scalar(5.0))), None).unwrap().unwrap();
-    assert!(matches!(result, Value::Tensor(_)));
-}
-
-#[test]
 fn replicas_run_concurrently_on_their_own_threads() {
     let strategy = strategy(4);
     let barrier = Barrier::new(4);
@@ -98,29 +70,6 @@ fn the_first_failure_in_replica_order_decides_and_all_are_listed() {
 }
 
 #[test]
-fn threads_take_turns_on_one_strategy() {
-    let s = strategy(2);
-    let v = variable(&s, Aggregation::Sum, 0.0);
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for _ in 0..50 {
-                    s.run(
-                        &|_| {
-                            assign(&v, Assignment::Add, &scalar(1.0))?;
-                            Ok(None)
-                        },
-                        None,
-                    )
-                    .unwrap();
-                }
-            });
-        }
-    });
-    assert_eq!(value_of(&v), 400.0);
-}
-
-#[test]
 fn metrics_and_batch_positions_know_their_replicas() {
     let s = strategy(3);
     let batch = Value::per_replica(vec![
@@ -154,34 +103,6 @@ fn metrics_and_batch_positions_know_their_replicas() {
     assert_eq!(s.metric("loss"), Some(Metric { sum: 6.0, weight: 3.0 }));
     let short = Value::per_replica(vec![tensor(&[1.0])]).unwrap();
     refused(s.run(&|_| Ok(None), Some(short)), Status::InvalidArgument, &["args", "3 replicas"]);
-}
-
-#[test]
-fn devices_are_checked_when_a_strategy_is_made() {
-    let names = |names: &[&str]| {
-        Strategy::new(&Options {
-            compute_devices: Some(names.iter().map(|&name| name.to_owned()).collect()),
-            ..Options::default()
-        })
-        .map(|_| ())
-    };
-    refused(names(&[]), Status::InvalidArgument, &["compute_devices"]);
-    refused(names(&["CPU:0", "/cpu:0"]), Status::InvalidArgument, &["twice"]);
-    refused(names(&["foo"]), Status::InvalidArgument, &["foo"]);
-    refused(names(&["CPU:4000"]), Status::NotFound, &["CPU:4000"]);
-    let both = Options {
-        compute_devices: Some(vec!["CPU:0".into()]),
-        cpu_replicas: 2,
-        ..Options::default()
-    };
-    refused(Strategy::new(&both).map(|_| ()), Status::InvalidArgument, &["cpu_replicas"]);
-    let s = strategy(2);
-    assert_eq!(s.parameter_device(), DeviceId::HOST);
-    assert_eq!(s.replica_device_names()[1], "/job:localhost/replica:0/task:0/device:CPU:1");
-    let copy = s.deep_copy().unwrap();
-    assert!(!copy.is_same(&s) && copy.compute_devices() == s.compute_devices());
-    let v = variable(&s, Aggregation::None, 0.0);
-    assert!(variables::created_in_scope(&s, &v) && !variables::created_in_scope(&copy, &v));
 }
 
 /// On replicas' threads, whose stacks are the smallest that they can have.

@@ -14,9 +14,11 @@ use umbo::strategy::metrics::Metric;
 use umbo::strategy::run::Limits;
 use umbo::strategy::variables::{self, Initial, NewVariable, assign, read};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::{Shape, Tensor};
+use umbo::tensor::Tensor;
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Synchronization, Variable};
+
+use crate::scalar;
 
 fn strategy(devices: usize, replicas: usize) -> Strategy {
     let options = Options {
@@ -40,10 +42,6 @@ fn variable(strategy: &Strategy, name: &str) -> Result<Variable> {
 
 fn number(tensor: &Tensor) -> f32 {
     tensor.to_vec::<f32>().unwrap()[0]
-}
-
-fn scalar(value: f32) -> Value {
-    Value::Tensor(Tensor::scalar(value).unwrap())
 }
 
 /// What bounds a run, and whether the bound is reached.
@@ -424,23 +422,4 @@ fn those_that_wait_for_a_device_need_not_be_waited_for() {
     s.synchronize().unwrap();
     assert_eq!(called.load(Ordering::SeqCst), 1);
     assert!(s.late_replicas().is_empty());
-}
-
-#[test]
-fn copies_share_their_devices_in_the_same_way() {
-    let s = strategy(2, 6);
-    let copy = s.deep_copy().unwrap();
-    assert_eq!((copy.num_replicas(), copy.compute_devices().len()), (6, 2));
-    assert_eq!(copy.replica_devices(), s.replica_devices());
-    let sum = std::sync::Mutex::new(Vec::new());
-    let callback = |context: &ReplicaContext| {
-        let own =
-            Tensor::from_slice(&[context.replica() as f32], Shape::new(&[1])?, DeviceId::HOST);
-        let all = context.all_gather(Value::Tensor(own?), 0)?;
-        sum.lock().unwrap().push(all.tensor_of(0)?.to_vec::<f32>()?);
-        Ok(None)
-    };
-    copy.run(&callback, None).unwrap();
-    let all = sum.into_inner().unwrap();
-    assert_eq!(all, vec![[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]; 6]);
 }

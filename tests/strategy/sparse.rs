@@ -3,17 +3,15 @@
 use umbo::collectives::ReduceOp;
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
-use umbo::strategy::collective::{Destination, ReductionOptions, ReductionOutput};
+use umbo::strategy::Strategy;
+use umbo::strategy::collective::ReductionOptions;
 use umbo::strategy::scatter::{ScatterOp, scatter};
 use umbo::strategy::variables::{self, Initial, NewVariable, read};
-use umbo::strategy::{Options, Strategy};
 use umbo::tensor::{DType, Element, Shape, Tensor};
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Synchronization, Variable};
 
-fn strategy(replicas: usize) -> Strategy {
-    Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
-}
+use crate::strategy;
 
 fn tensor<T: Element>(data: &[T], sizes: &[usize]) -> Tensor {
     Tensor::from_slice(data, Shape::new(sizes).unwrap(), DeviceId::HOST).unwrap()
@@ -75,32 +73,6 @@ fn slices_that_do_not_fit_together_are_refused() {
 }
 
 #[test]
-fn reducing_concatenates_and_the_mean_divides() {
-    let s = strategy(2);
-    let value = per_replica(&[
-        slices(&[1.0f32, 2.0], &[1], &[5, 2]),
-        slices(&[3.0f32, 4.0, 5.0, 6.0], &[1, 3], &[5, 2]),
-    ]);
-    let how = ReductionOptions::default();
-    let sum = s.reduce(ReduceOp::Sum, &value, &how).unwrap();
-    assert_eq!(parts(&sum), (vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], vec![1, 1, 3]));
-    let mean = s.reduce(ReduceOp::Mean, &value, &how).unwrap();
-    assert_eq!(parts(&mean), (vec![0.5f32, 1.0, 1.5, 2.0, 2.5, 3.0], vec![1, 1, 3]));
-    let rows = ReductionOptions { axes: Some(vec![0]), ..ReductionOptions::default() };
-    let sum = s.reduce(ReduceOp::Sum, &value, &rows).unwrap();
-    assert_eq!(dense::<f32>(&sum), [9.0, 12.0]);
-    let mean = s.reduce(ReduceOp::Mean, &value, &rows).unwrap();
-    assert_eq!(dense::<f32>(&mean), [0.9, 1.2], "over the rows of both dense tensors");
-    let output = Some(tensor(&[0.0f32], &[1]));
-    // SAFETY: nobody else has the tensor.
-    let output = output.map(|tensor| unsafe { ReductionOutput::new(tensor) });
-    let into = ReductionOptions { output, ..ReductionOptions::default() };
-    refused(s.reduce(ReduceOp::Sum, &value, &into), Status::InvalidArgument, "output");
-    let other = per_replica(&[slices(&[1i8], &[0], &[5]), slices(&[1i8], &[0], &[6])]);
-    refused(s.reduce(ReduceOp::Sum, &other, &how), Status::InvalidArgument, "replica 1 [6]");
-}
-
-#[test]
 fn with_tensors_among_the_components_the_result_is_dense() {
     let s = strategy(2);
     let value = per_replica(&[
@@ -131,120 +103,6 @@ fn a_plain_value_counts_as_plain_tensors_do() {
     // MEAN of integers is a float, for any number of components.
     let mean = two.reduce(ReduceOp::Mean, &both, &how).unwrap();
     assert_eq!(parts(&mean), (vec![0.5f64, 1.0, 0.5, 1.0], vec![0, 2, 0, 2]));
-}
-
-#[test]
-fn they_go_through_runs_merge_calls_and_destinations() {
-    let s = strategy(2);
-    let value =
-        per_replica(&[slices(&[1.0f32], &[1], &[4]), slices(&[2.0f32, 3.0], &[0, 3], &[4])]);
-    let result = s
-        .run(
-            &|context| {
-                let own = context.arguments()?.unwrap().component(context.replica())?;
-                assert_eq!(parts::<f32>(&own).1.len(), context.replica() + 1);
-                refused(
-                    context.all_gather(own.clone(), 0),
-                    Status::Unimplemented,
-                    "gathering indexed slices",
-                );
-                let sum = context.all_reduce(ReduceOp::Sum, own.clone())?;
-                assert_eq!(parts(&sum), (vec![1.0f32, 2.0, 3.0], vec![1, 0, 3]));
-                let mean = context.all_reduce(ReduceOp::Mean, own.clone())?;
-                assert_eq!(parts(&mean), (vec![0.5f32, 1.0, 1.5], vec![1, 0, 3]));
-                Ok(Some(own))
-            },
-            Some(value.clone()),
-        )
-        .unwrap()
-        .unwrap();
-    let results = s.local_results(&result).unwrap();
-    assert_eq!(parts(&results.item(1).unwrap()), (vec![2.0f32, 3.0], vec![0, 3]));
-    let to = Destination::Device(DeviceId::cpu(1));
-    let reduced = s.reduce_to(ReduceOp::Sum, &value, &to).unwrap();
-    let Value::IndexedSlices(reduced) = reduced else { panic!("{reduced:?}") };
-    assert_eq!(
-        (reduced.device(), reduced.indices().device()),
-        (DeviceId::cpu(1), DeviceId::cpu(1))
-    );
-    let copies = s.broadcast_to(&value.item(0).unwrap(), &Destination::Like(value)).unwrap();
-    assert_eq!(parts(&copies.item(1).unwrap()), (vec![1.0f32], vec![1]));
-}
-
-#[test]
-fn scatter_updates_follow_one_another() {
-    let s = strategy(2);
-    let w = variable(&s, Aggregation::None, &tensor(&[0.0f32; 3], &[3]));
-    type Step = (ScatterOp, [f32; 2], [i64; 2], [f32; 3]);
-    let steps: [Step; 7] = [
-        (ScatterOp::Add, [1.0, 2.0], [0, 2], [1.0, 0.0, 2.0]),
-        (ScatterOp::Divide, [4.0, 2.0], [0, 2], [0.25, 0.0, 1.0]),
-        (ScatterOp::Maximum, [1.0, 0.5], [1, 2], [0.25, 1.0, 1.0]),
-        (ScatterOp::Minimum, [1.0, 0.5], [0, 1], [0.25, 0.5, 1.0]),
-        (ScatterOp::Multiply, [2.0, 0.5], [0, 1], [0.5, 0.25, 1.0]),
-        (ScatterOp::Subtract, [2.0, 0.5], [0, 1], [-1.5, -0.25, 1.0]),
-        (ScatterOp::Update, [2.0, 0.5], [1, 1], [-1.5, 0.5, 1.0]),
-    ];
-    for (op, values, indices, expected) in steps {
-        scatter(&w, op, &slices(&values, &indices, &[3])).unwrap();
-        assert_eq!(value_of(&w), expected, "{}", op.name());
-    }
-    let wrong = |value: Value, status, part| {
-        refused(scatter(&w, ScatterOp::Add, &value), status, part);
-        assert_eq!(value_of(&w), [-1.5, 0.5, 1.0]);
-    };
-    wrong(slices(&[1.0f32, 1.0], &[0, 3], &[3]), Status::OutOfRange, "3 at position 1");
-    wrong(slices(&[1.0f32, 1.0], &[0, -1], &[3]), Status::OutOfRange, "-1 at position 1");
-    wrong(slices(&[1.0f64], &[0], &[3]), Status::InvalidArgument, "float64");
-    wrong(slices(&[1.0f32], &[0], &[4]), Status::InvalidArgument, "[4]");
-    wrong(Value::Tensor(tensor(&[1.0f32], &[1])), Status::InvalidArgument, "a tensor");
-}
-
-#[test]
-fn in_replica_context_the_aggregation_says_which_slices_count() {
-    let s = strategy(2);
-    let args = per_replica(&[slices(&[1.0f32, 2.0], &[0, 2], &[3]), slices(&[3.0f32], &[0], &[3])]);
-    let after = |aggregation, fails: bool| {
-        let w = variable(&s, aggregation, &tensor(&[10.0f32; 3], &[3]));
-        let result = s.run(
-            &|context| {
-                let own = context.arguments()?.unwrap().component(context.replica())?;
-                scatter(&w, ScatterOp::Subtract, &own)?;
-                assert_ne!(value_of(&w), [10.0; 3], "later reads in the step see it");
-                match fails && context.replica() == 1 {
-                    true => Err(Error::DataLoss("afterwards".into())),
-                    false => Ok(None),
-                }
-            },
-            Some(args.clone()),
-        );
-        (value_of(&w), result.map(drop))
-    };
-    assert_eq!(after(Aggregation::Sum, false).0, [6.0, 10.0, 8.0]);
-    assert_eq!(after(Aggregation::Mean, false).0, [8.0, 10.0, 9.0]);
-    assert_eq!(after(Aggregation::OnlyFirstReplica, false).0, [9.0, 10.0, 8.0]);
-    let (value, result) = after(Aggregation::None, false);
-    refused(result, Status::InvalidArgument, "NONE");
-    assert_eq!(value, [10.0; 3]);
-    let (value, result) = after(Aggregation::Sum, true);
-    refused(result, Status::DataLoss, "afterwards");
-    assert_eq!(value, [10.0; 3], "the commit point was not reached");
-    // The very same slices on all replicas: no sum, and their own mean.
-    let shared = slices(&[1.0f32], &[0], &[3]);
-    for (aggregation, status) in [(Aggregation::Sum, Some("by SUM")), (Aggregation::Mean, None)] {
-        let w = variable(&s, aggregation, &tensor(&[10.0f32; 3], &[3]));
-        let result = s.run(
-            &|_| {
-                scatter(&w, ScatterOp::Add, &shared)?;
-                Ok(None)
-            },
-            None,
-        );
-        match status {
-            Some(part) => drop(refused(result, Status::InvalidArgument, part)),
-            None => assert_eq!(value_of(&w), [11.0, 10.0, 10.0]),
-        }
-    }
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! An update that fails undoes what it wrote, and nothing else, wherever it is called.
 
+use umbo::metrics::Metrics;
+use umbo::metrics::kind::MetricKind;
+
 use crate::*;
 
 /// Where the update is called.
@@ -151,4 +154,51 @@ fn an_update_that_has_run_a_step_takes_the_whole_step_with_it() {
     assert_eq!(value_of(&v), 0.0);
     add(&v, 1.0).unwrap();
     assert_eq!(value_of(&v), 1.0);
+}
+
+/// A nested run that fails takes the step with it once it has written something, also where the merge
+/// function goes on.
+#[test]
+fn what_a_nested_run_that_failed_has_written_does_not_count() {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Writes {
+        Nothing,
+        Variable,
+        Metrics,
+    }
+    for replicas in 1..=3 {
+        for writes in [Writes::Nothing, Writes::Variable, Writes::Metrics] {
+            let s = strategy(replicas);
+            let v = variable(&s, Aggregation::Sum, 1.0);
+            let metrics = Metrics::new(&s);
+            metrics.define("m", MetricKind::Sum).unwrap();
+            let fails = {
+                let (v, metrics) = (v.clone(), Arc::clone(&metrics));
+                move |context: &ReplicaContext| {
+                    match writes {
+                        Writes::Nothing => {}
+                        Writes::Variable => assign(&v, Assignment::Add, &scalar(1.0))?,
+                        Writes::Metrics => metrics.add_in(context, 0, 1.0, 1.0)?,
+                    }
+                    Err(Error::DataLoss("torn".into()))
+                }
+            };
+            let function = move |context: &ReplicaContext| {
+                let (strategy, fails) = (context.strategy().clone(), fails.clone());
+                context.synchronize(
+                    Operation::MergeCall { function: 7 },
+                    None,
+                    Box::new(move |_, _| {
+                        let limits = Limits::default();
+                        let inner = strategy.run_within(Arc::new(fails), None, limits, None);
+                        refused(inner, Status::DataLoss, &["torn"]);
+                        Ok(None)
+                    }),
+                )
+            };
+            let result = s.run_within(Arc::new(function), None, Limits::default(), None);
+            assert_eq!(result.is_ok(), writes == Writes::Nothing, "{:?}", result.err());
+            assert_eq!((value_of(&v), metrics.result(0).unwrap().sum), (1.0, 0.0));
+        }
+    }
 }

@@ -9,7 +9,6 @@ mod scene;
 mod settings;
 mod stale;
 mod warnings;
-mod weights;
 
 #[path = "../views/mod.rs"]
 mod views;

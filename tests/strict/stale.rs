@@ -1,8 +1,8 @@
 //! Memory that a callback was given and uses when it is not its any more.
 
 use std::ops::{Add, Div, Mul, Sub};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use half::{bf16, f16};
 use umbo::error::Result;
@@ -11,7 +11,7 @@ use umbo::strategy::ReplicaContext;
 use umbo::tensor::DType;
 
 use crate::found;
-use crate::scene::{Extras, Scene, Setting, VARIABLES, put};
+use crate::scene::{Extras, Scene, Setting, put};
 
 /// An address that outlives what it is of.
 #[derive(Default)]
@@ -74,23 +74,6 @@ fn what_is_read_when_it_is_over_is_no_number() {
     }
 }
 
-#[test]
-fn gradients_that_are_written_between_steps_are_found() {
-    for setting in settings() {
-        let scene = Scene::new(setting);
-        let (scratch, gradient) = (Arc::new(Kept::default()), Arc::new(Kept::default()));
-        scene.train(keep(&scratch, &gradient)).unwrap();
-        apply(&scene.optimizer, &scene.gradients).unwrap();
-        put(gradient.address(), DType::Float32, 2, 5.0);
-        let who = format!("replica {}", setting.replicas - 1);
-        found(
-            scene.train(Extras::default()),
-            &[&who, "'weight'", "at byte 8", "view in each step"],
-        );
-        scene.train_well();
-    }
-}
-
 /// Changes the element at `index` from `data` on, as a program does that has an array of `dtype`.
 fn change(data: *mut u8, dtype: DType, index: usize, operator: &str, operand: f32) {
     fn apply<T>(at: *mut T, operator: &str, by: T)
@@ -143,43 +126,6 @@ fn each_operator_through_an_old_view_is_found() {
                 scene.train_well();
             }
         }
-    }
-}
-
-/// A callback that has viewed once and keeps the addresses: what it writes counts for nothing, and
-/// nothing else tells it.
-#[test]
-fn a_callback_that_views_in_its_first_step_only() {
-    for setting in settings() {
-        let scene = Scene::new(setting);
-        let kept: Arc<Mutex<Vec<Vec<usize>>>> =
-            Arc::new(Mutex::new(vec![Vec::new(); setting.replicas]));
-        let of_run = (Arc::clone(&scene), Arc::clone(&kept));
-        let step = move |context: &ReplicaContext| -> Result<Option<umbo::values::Value>> {
-            let (scene, kept) = &of_run;
-            let replica = context.replica();
-            let addresses = &mut kept.lock().unwrap()[replica];
-            if addresses.is_empty() {
-                for index in [0, 3] {
-                    let mode = GradientMode::Overwrite;
-                    let buffer = scene.gradients.view_in(context, index, mode)?;
-                    addresses.push(buffer.address().expose_provenance());
-                }
-            }
-            for (address, index) in addresses.iter().zip([0, 3]) {
-                for element in 0..VARIABLES[index].1.iter().product::<usize>() {
-                    let buffer = std::ptr::with_exposed_provenance_mut(*address);
-                    put(buffer, DType::Float32, element as isize, 1.0);
-                }
-            }
-            scene.gradients.submit_in(context, Some(1.0))?;
-            Ok(None)
-        };
-        let step = Arc::new(step);
-        scene.run(step.clone()).unwrap();
-        apply(&scene.optimizer, &scene.gradients).unwrap();
-        found(scene.run(step), &["replica 0", "'weight'", "without a view of this step"]);
-        scene.train_well();
     }
 }
 

@@ -3,18 +3,11 @@
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use umbo::checkpoint::{Checkpoint, Manager, ManagerOptions, Number};
-use umbo::collectives::Assignment;
-use umbo::device::DeviceId;
 use umbo::error::Status;
-use umbo::input::Dataset;
 use umbo::observe::log::{self, Level};
 use umbo::observe::strict;
 use umbo::optimizer::{NonFinite, Settings, apply};
-use umbo::strategy::variables;
 use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::{Shape, Tensor};
-use umbo::values::Value;
 
 use crate::found;
 use crate::scene::{Extras, Scene, Setting, TABLE, put};
@@ -64,67 +57,6 @@ fn gradients_that_are_not_finite_fail_the_apply() {
     }
 }
 
-#[test]
-fn a_per_replica_value_of_which_one_component_counts_is_refused() {
-    for strict in [true, false] {
-        let scene = Scene::new(Setting { strict, ..Setting::PLAIN });
-        let results = scene.strategy.run(
-            &|context| {
-                let shape = Shape::new(&[3, 5])?;
-                let own = [context.replica() as f32 + 1.0; 15];
-                Tensor::from_slice(&own, shape, DeviceId::HOST).map(|own| Some(Value::Tensor(own)))
-            },
-            None,
-        );
-        let results = results.unwrap().unwrap();
-        let assigned = || variables::assign(&scene.variables[0], Assignment::Assign, &results);
-        for _ in 0..2 {
-            match (strict, assigned()) {
-                (true, Err(error)) => {
-                    assert_eq!(error.status(), Status::InvalidArgument);
-                    assert!(
-                        error.to_string().contains("strict mode: assign of a per-replica value")
-                    );
-                }
-                (false, Ok(())) => {}
-                (_, outcome) => panic!("{strict}: {outcome:?}"),
-            }
-        }
-        let value = variables::read(&scene.variables[0]).unwrap().to_vec::<f32>().unwrap()[0];
-        assert_eq!(value, if strict { 0.0 } else { 1.0 });
-    }
-}
-
-fn numbers(count: usize) -> Dataset {
-    let numbers = vec![1.0f32; count];
-    let tensor = Tensor::from_slice(&numbers, Shape::new(&[count]).unwrap(), DeviceId::HOST);
-    Dataset::from_tensor_slices(&Value::Tensor(tensor.unwrap())).unwrap()
-}
-
-/// A manager passes over its newest file, which is damaged, or does not.
-fn of_damaged_files(is_on: bool) {
-    let folder = std::env::temp_dir().join(format!("umbo-strict-{}", std::process::id()));
-    let checkpoint = Checkpoint::new(&Strategy::default_strategy());
-    let manager =
-        Manager::new(Arc::clone(&checkpoint), &folder, ManagerOptions::default()).unwrap();
-    for step in [1, 2] {
-        checkpoint.set_number("step", Number::Integer(step)).unwrap();
-        manager.save(step as u64, None, true).unwrap();
-    }
-    manager.wait().unwrap();
-    let mut bytes = std::fs::read(manager.path(2)).unwrap();
-    let last = bytes.len() - 1;
-    bytes[last] ^= 1;
-    std::fs::write(manager.path(2), bytes).unwrap();
-    match manager.restore_latest() {
-        Err(error) if is_on => assert_eq!(error.status(), Status::DataLoss),
-        Ok(Some(1)) if !is_on => {}
-        other => panic!("{is_on}: {other:?}"),
-    }
-    drop(manager);
-    std::fs::remove_dir_all(folder).unwrap();
-}
-
 /// In a process of its own, whose environment is what is tested: `wanted` is what UMBO_STRICT is there.
 #[test]
 #[ignore = "is run by the test below, with other environments"]
@@ -145,66 +77,12 @@ fn of_the_environment() {
         |word: &str| lines.lock().unwrap().iter().filter(|line| line.contains(word)).count();
     let known = matches!(text.as_deref(), None | Some("" | "0" | "1"));
     assert_eq!(complaints("UMBO_STRICT is '"), if known { 0 } else { 2 });
-    // What belongs to no strategy.
-    let zipped = Dataset::zip(&[numbers(3), numbers(4)], None);
-    match zipped {
-        Err(error) if is_on => {
-            assert_eq!(error.status(), Status::InvalidArgument);
-            assert!(error.to_string().contains("strict mode: datasets of different lengths"));
-        }
-        Ok(_) if !is_on => assert_eq!(complaints("different lengths"), 1),
-        _ => panic!("{is_on}"),
-    }
-    // Of batches that are repeated nobody knows how many there will be.
-    let batches = |count| {
-        let batches = numbers(count).batch(3, false).unwrap().repeat(2).unwrap();
-        let mapped = batches.map(|element| Ok(element.clone()), Default::default()).unwrap();
-        mapped.rebatch(&[2], false).unwrap()
-    };
-    assert_eq!(batches(4).cardinality(), umbo::input::Cardinality::Unknown);
-    let zipped = Dataset::zip(&[batches(8), batches(4)], None).unwrap().iterator().unwrap();
-    let mut elements = 0;
-    let end = loop {
-        match zipped.next() {
-            Ok(Some(_)) => elements += 1,
-            end => break end,
-        }
-    };
-    match end {
-        Err(error) if is_on => {
-            assert_eq!(error.status(), Status::FailedPrecondition);
-            assert!(error.to_string().contains("strict mode: datasets of different lengths"));
-        }
-        Ok(None) if !is_on => assert_eq!(complaints("has ended"), 1),
-        _ => panic!("{is_on}"),
-    }
-    assert!(elements > 2 && zipped.next().unwrap().is_none());
-    of_damaged_files(is_on);
     if is_on {
         let scene = Scene::new(Setting { strict: false, ..Setting::PLAIN });
         let extras = crate::mistakes::beside_scratch_memory(1);
         found(scene.train(extras), &["replica 1", "scratch memory"]);
     }
     println!("all was said");
-}
-
-/// In a process of its own, whose log the environment turns on.
-#[test]
-#[ignore = "is run by the test below"]
-fn of_one_strategy() {
-    drop(Strategy::new(&Options { cpu_replicas: 1, ..Options::default() }).unwrap());
-}
-
-/// The first strategy complains, too: the level of the log is known by then.
-#[test]
-fn what_the_environment_says_wrong_is_printed_once_for_each_strategy() {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "--ignored", "--nocapture", "warnings::of_one_strategy"]);
-    command.env("UMBO_LOG", "warning").env(strict::VARIABLE, "yes");
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
-    assert_eq!(said.matches("UMBO_STRICT is 'yes'").count(), 1, "{said}");
 }
 
 #[test]

@@ -1,0 +1,99 @@
+//! Where messages go when nobody has asked for them: each process here has an environment of its own.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::process::Command;
+use std::ptr;
+
+use umbo::ffi::*;
+
+use crate::calls::{made, ok, refused};
+
+unsafe extern "C-unwind" fn to_output(_: umbo_log_level, text: *const c_char, _: *mut c_void) {
+    // SAFETY: the text lives as long as the call.
+    println!("sink: {}", unsafe { CStr::from_ptr(text) }.to_string_lossy());
+}
+
+/// Releases a tensor three times, and a dataset twice.
+fn release_too_often() {
+    // SAFETY: outputs are variables. The library notices handles that are none any more.
+    unsafe {
+        let tensor = made(|out| {
+            umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, [4].as_ptr(), ptr::null(), out)
+        });
+        let value = made(|out| umbo_value_from_tensor(tensor, out));
+        let dataset = made(|out| umbo_dataset_from_tensor_slices(value, out));
+        (0..3).for_each(|_| umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR));
+        (0..2).for_each(|_| umbo_release(dataset.cast(), UMBO_HANDLE_DATASET));
+        umbo_release(value.cast(), UMBO_HANDLE_VALUE);
+    }
+}
+
+/// Does nothing but in a process that `lines` makes.
+#[test]
+fn child() {
+    if std::env::var_os("IS_CHILD").is_none() {
+        return;
+    }
+    // SAFETY: the function needs no data.
+    let set = |callback| unsafe {
+        ok(umbo_set_log_callback(UMBO_LOG_WARNING, callback, ptr::null_mut(), None));
+    };
+    // SAFETY: as above.
+    let unknown = unsafe { umbo_set_log_callback(9, Some(to_output), ptr::null_mut(), None) };
+    refused(unknown, UMBO_STATUS_INVALID_ARGUMENT, "level");
+    release_too_often();
+    if std::env::var_os("WITH_SINK").is_some() {
+        set(Some(to_output));
+        release_too_often();
+        set(None);
+        release_too_often();
+    }
+}
+
+/// The lines of a process: on standard error, and of its callback.
+fn lines(environment: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--nocapture", "default_log::child"]);
+    command.env_remove("UMBO_LOG").env("IS_CHILD", "1").envs(environment.iter().copied());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let of = |bytes: Vec<u8>, start: &str| {
+        let text = String::from_utf8(bytes).unwrap();
+        text.lines().filter(|line| line.starts_with(start)).map(str::to_owned).collect()
+    };
+    (of(output.stderr, "umbo: "), of(output.stdout, "sink: "))
+}
+
+#[test]
+fn warnings_and_errors_go_to_standard_error_once() {
+    let (printed, _) = lines(&[]);
+    assert_eq!(printed.len(), 2, "{printed:?}");
+    for (line, argument) in printed.iter().zip(["tensor", "dataset"]) {
+        let start = format!("umbo: ERROR: umbo_release: {argument}: the handle was released");
+        assert!(line.starts_with(&start), "{line}");
+    }
+}
+
+#[test]
+fn the_environment_turns_them_off_or_has_all_printed() {
+    for off in ["off", "none", "0", ""] {
+        assert_eq!(lines(&[("UMBO_LOG", off)]).0, [""; 0], "{off}");
+    }
+    for on in ["error", "warning", "info", "debug"] {
+        assert_eq!(lines(&[("UMBO_LOG", on)]).0.len(), 3, "{on}");
+    }
+    // What makes no sense is as if it were not there, and said first.
+    let (printed, _) = lines(&[("UMBO_LOG", "loud")]);
+    assert!(printed.len() == 3 && printed[0].contains("UMBO_LOG is 'loud'"), "{printed:?}");
+}
+
+#[test]
+fn a_callback_gets_all_of_them() {
+    let (printed, received) = lines(&[("WITH_SINK", "1")]);
+    // What was printed before is not printed again without the callback.
+    assert_eq!((printed.len(), received.len()), (2, 3), "{printed:?} {received:?}");
+    let (printed, received) = lines(&[("WITH_SINK", "1"), ("UMBO_LOG", "off")]);
+    assert_eq!((printed.len(), received.len()), (0, 0), "{printed:?} {received:?}");
+    let (printed, received) = lines(&[("WITH_SINK", "1"), ("UMBO_LOG", "error")]);
+    assert_eq!((printed.len(), received.len()), (6, 3), "{printed:?} {received:?}");
+}

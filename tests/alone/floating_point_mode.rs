@@ -1,0 +1,61 @@
+//! Denormal numbers count in central work, whatever the calling thread does with them.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use umbo::executor::workers;
+
+/// Flush results that are denormal to zero, and take such operands for zero.
+const FLUSH: u32 = 0x8040;
+
+fn mode() -> u32 {
+    let mut mode = 0u32;
+    // SAFETY: every x86-64 processor has the register, and it is stored to a variable.
+    unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut mode) };
+    mode
+}
+
+fn set_mode(mode: u32) {
+    // SAFETY: the values are those of modes that the processor has, and what runs in them here is
+    // compared as integers.
+    unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const mode) };
+}
+
+/// The bits of half of the smallest normal number.
+fn half_of_the_smallest() -> u32 {
+    (black_box(f32::MIN_POSITIVE) * black_box(0.5)).to_bits()
+}
+
+/// How many shares there were, and in how many of them a denormal number came out as one.
+fn work() -> [usize; 2] {
+    let [shares, kept] = [const { AtomicUsize::new(0) }; 2];
+    workers::for_each_range(4 << 10, 1 << 10, &|_| {
+        shares.fetch_add(1, Ordering::Relaxed);
+        kept.fetch_add(usize::from(half_of_the_smallest() == 1 << 22), Ordering::Relaxed);
+    });
+    [shares, kept].map(AtomicUsize::into_inner)
+}
+
+#[test]
+fn denormal_numbers_count_on_every_thread() {
+    let true = crate::is_alone(denormal_numbers_count_on_every_thread) else { return };
+    let before = mode();
+    // So that workers take part whether they have parked or not.
+    workers::fix_costs(Some(workers::Costs::NONE));
+    for flushes_first in [false, true] {
+        // Threads that are made now inherit the mode.
+        set_mode(before | if flushes_first { FLUSH } else { 0 });
+        let count = if flushes_first { 4 } else { 2 };
+        for workers in [1, count] {
+            workers::set_count(workers).unwrap();
+            for mode_of_caller in [before, before | FLUSH] {
+                set_mode(mode_of_caller);
+                assert_eq!(half_of_the_smallest() == 0, mode_of_caller != before);
+                assert_eq!(work(), [workers; 2]);
+                assert_eq!(mode() & FLUSH, mode_of_caller & FLUSH);
+            }
+            set_mode(before | if flushes_first { FLUSH } else { 0 });
+        }
+    }
+    set_mode(before);
+}

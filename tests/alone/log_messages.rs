@@ -1,0 +1,183 @@
+//! What the log says.
+
+use std::sync::{Arc, Mutex};
+
+use umbo::error::Error;
+use umbo::executor::affinity;
+use umbo::observe::log::{self, Level};
+use umbo::optimizer::sgd::Sgd;
+use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
+use umbo::strategy::variables::{self, Initial, NewVariable};
+use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::tensor::Tensor;
+use umbo::values::variable::{Aggregation, Synchronization, Variable};
+
+struct Recorder {
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Recorder {
+    fn new(level: Level) -> Recorder {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&lines);
+        log::set_sink(
+            level,
+            Box::new(move |level, text| {
+                kept.lock().unwrap().push(format!("{}: {text}", level.name()));
+            }),
+        );
+        Recorder { lines }
+    }
+
+    /// The lines so far, which are forgotten.
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.lines.lock().unwrap())
+    }
+}
+
+fn strategy(replicas: usize) -> Strategy {
+    Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
+}
+
+fn variable(strategy: &Strategy, name: &str) -> Variable {
+    let new = NewVariable {
+        name: name.into(),
+        trainable: None,
+        synchronization: Synchronization::Auto,
+        aggregation: Aggregation::Sum,
+    };
+    let initial = Tensor::scalar(1.0f32).unwrap();
+    variables::create(Some(strategy), new, Initial::Value(&initial)).unwrap()
+}
+
+#[track_caller]
+fn has(line: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(line.contains(part), "'{part}' is not in: {line}");
+    }
+}
+
+#[test]
+fn at_info_it_says_what_a_strategy_was_set_up_with() {
+    let true = crate::is_alone(at_info_it_says_what_a_strategy_was_set_up_with) else { return };
+    let recorder = Recorder::new(Level::Info);
+    let strategy = strategy(2);
+    let lines = recorder.take();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    has(
+        &lines[0],
+        &[
+            "INFO: ",
+            "CPU:0, CPU:1",
+            "variables on",
+            "processors",
+            "workers",
+            "instruction set",
+            "bytes of memory available",
+        ],
+    );
+    // What it says replica 1 is bound to is what its thread may run on.
+    let processors = Mutex::new(String::new());
+    let look = |context: &ReplicaContext| {
+        if context.replica() == 1 {
+            let own = affinity::current_thread_processors()?;
+            *processors.lock().unwrap() = own.to_string();
+        }
+        Ok(None)
+    };
+    strategy.run(&look, None).unwrap();
+    let bound = format!("1 to {})", processors.into_inner().unwrap());
+    has(&lines[0], &["replica threads bound to processors (0 to ", &bound]);
+    let options = Options { cpu_replicas: 2, bind_threads: false, ..Options::default() };
+    let _free = Strategy::new(&options).unwrap();
+    has(&recorder.take()[0], &["replica threads not bound"]);
+}
+
+#[test]
+fn more_replicas_than_processors_are_one_warning() {
+    let true = crate::is_alone(more_replicas_than_processors_are_one_warning) else { return };
+    let recorder = Recorder::new(Level::Warning);
+    let most = affinity::available();
+    let fitting = strategy(most);
+    assert_eq!(recorder.take(), [""; 0]);
+    drop(fitting);
+    let strategy = strategy(most + 1);
+    for _ in 0..2 {
+        strategy.run(&|_| Ok(None), None).unwrap();
+    }
+    let lines = recorder.take();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    has(&lines[0], &["WARNING: ", &format!("{} replicas on {most} processors", most + 1)]);
+}
+
+#[test]
+fn at_debug_it_says_how_each_step_ended() {
+    let true = crate::is_alone(at_debug_it_says_how_each_step_ended) else { return };
+    let recorder = Recorder::new(Level::Debug);
+    let strategy = strategy(2);
+    recorder.take();
+    strategy.run(&|_| Ok(None), None).unwrap();
+    let failing = |context: &ReplicaContext| match context.replica() {
+        1 => Err(Error::DataLoss("half of it".into())),
+        _ => Ok(None),
+    };
+    strategy.run(&failing, None).unwrap_err();
+    let mut lines = recorder.take();
+    // A busy machine has something to say about processors.
+    lines.retain(|line| line.contains("step "));
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    has(&lines[0], &["DEBUG: ", "step 1: committed"]);
+    has(&lines[1], &["DEBUG: ", "step 2: rolled back", "DATA_LOSS", "replica 1", "half of it"]);
+}
+
+/// Both where an apply acts at once and where it acts at the commit point, whose locks the sink must
+/// not meet: it reads the variable.
+#[test]
+fn a_gradient_that_is_applied_and_not_finite_is_one_warning() {
+    let true = crate::is_alone(a_gradient_that_is_applied_and_not_finite_is_one_warning) else {
+        return;
+    };
+    for inside in [false, true] {
+        let recorder = Recorder::new(Level::Warning);
+        let strategy = strategy(2);
+        let weights = variable(&strategy, "weights");
+        recorder.take();
+        let seen = Arc::clone(&recorder.lines);
+        let read = weights.clone();
+        log::set_sink(
+            Level::Warning,
+            Box::new(move |_, text| {
+                variables::read(&read).unwrap();
+                seen.lock().unwrap().push(text.to_owned());
+            }),
+        );
+        let gradients = Gradients::new(
+            strategy.id(),
+            strategy.compute_devices(),
+            vec![weights.clone()],
+            LossReduction::Sum,
+        )
+        .unwrap();
+        let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();
+        for _ in 0..3 {
+            let step = |context: &ReplicaContext| {
+                let buffer = gradients.view_in(context, 0, GradientMode::Overwrite)?;
+                // SAFETY: the buffer is this replica's, a scalar of float32, until it submits.
+                unsafe { buffer.address().cast::<f32>().write(f32::NAN) };
+                gradients.submit_in(context, Some(1.0))?;
+                if inside {
+                    apply(&optimizer, &gradients)?;
+                }
+                Ok(None)
+            };
+            strategy.run(&step, None).unwrap();
+            if !inside {
+                apply(&optimizer, &gradients).unwrap();
+            }
+        }
+        let lines = recorder.take();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        has(&lines[0], &["weights", "not finite", "skipped", "step 1 "]);
+        assert!(optimizer.last_report().unwrap().non_finite.is_some());
+    }
+}

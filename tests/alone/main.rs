@@ -1,0 +1,62 @@
+//! Tests of what belongs to a whole process: its log, its trace, its threads, its memory. Each of them runs in a process of
+//! its own, one after the other.
+
+use std::any::type_name;
+use std::env;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+#[path = "../allocator/mod.rs"]
+mod allocator;
+mod batched_reduce;
+#[path = "../calls/mod.rs"]
+mod calls;
+mod computing;
+mod default_log;
+mod ffi_tensor;
+#[cfg(target_arch = "x86_64")]
+mod floating_point_mode;
+mod fresh_outputs;
+mod input_allocations;
+mod input_thread_failures;
+mod input_threads;
+mod input_warnings;
+mod log_messages;
+mod name_lifetimes;
+mod no_polling;
+mod report_and_trace;
+mod shared_processor;
+mod short_memory_in_epochs;
+mod short_memory_of_input;
+mod short_memory_over_ranks;
+mod step_allocations;
+mod step_report;
+#[path = "../threads/mod.rs"]
+mod threads;
+mod trace;
+mod worker_costs;
+mod worker_ranges;
+
+/// Whether the process was made for `test`, which calls this first. If not, one is made, on whose first thread the test runs
+/// while no other test of this program does, and the test has nothing more to do here.
+#[track_caller]
+fn is_alone<T>(_test: T) -> bool {
+    const TEST: &str = "UMBO_TEST_THAT_IS_ALONE";
+    let (_, test) = type_name::<T>().split_once("::").unwrap();
+    if env::var(TEST).is_ok_and(|own| own == test) {
+        return true;
+    }
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(TEST, test);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{}: {said}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    false
+}

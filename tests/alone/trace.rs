@@ -1,0 +1,552 @@
+//! The trace: what is in the file, whatever becomes of the process that writes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::Value as Json;
+use umbo::collectives::{ReduceOp, reduce};
+use umbo::device::DeviceId;
+use umbo::error::{Error, Status};
+use umbo::input::Dataset;
+use umbo::observe::log::{self, Level};
+use umbo::observe::trace::{self, own};
+use umbo::observe::{self, Counter, Phase};
+use umbo::strategy::merge::{MergeCall, Operation};
+use umbo::strategy::run::Limits;
+use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
+use umbo::tensor::{Shape, Tensor};
+use umbo::values::Value;
+
+fn file(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("umbo-trace-{}-{name}.json", std::process::id()))
+}
+
+fn strategy(replicas: usize) -> Strategy {
+    Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
+}
+
+/// A trace that was read, and whose file is gone.
+struct Trace(Vec<Json>);
+
+impl Trace {
+    #[track_caller]
+    fn read(path: &PathBuf) -> Trace {
+        let text = std::fs::read_to_string(path).unwrap();
+        let events: Vec<Json> = serde_json::from_str(&text).unwrap();
+        std::fs::remove_file(path).unwrap();
+        Trace(events)
+    }
+
+    fn of_phase(&self, phase: &str) -> impl Iterator<Item = &Json> {
+        self.0.iter().filter(move |event| event["ph"] == phase)
+    }
+
+    fn spans(&self, name: &str) -> Vec<&Json> {
+        self.of_phase("X").filter(|event| event["name"] == name).collect()
+    }
+
+    fn summary(&self) -> &Json {
+        let last = self.0.last().unwrap();
+        assert_eq!(last["name"], "summary");
+        &last["args"]
+    }
+}
+
+/// In nanoseconds, which the three digits behind the point are.
+fn time(event: &Json, field: &str) -> u64 {
+    (event[field].as_f64().unwrap() * 1000.0).round() as u64
+}
+
+/// The spans of each thread lie inside of each other or beside each other.
+#[track_caller]
+fn check_nesting(trace: &Trace) {
+    let mut threads: BTreeMap<u64, Vec<(u64, u64, String)>> = BTreeMap::new();
+    for event in trace.of_phase("X") {
+        let (start, duration) = (time(event, "ts"), time(event, "dur"));
+        let spans = threads.entry(event["tid"].as_u64().unwrap()).or_default();
+        spans.push((start, start + duration, event["name"].to_string()));
+    }
+    assert!(!threads.is_empty());
+    for spans in threads.values_mut() {
+        spans.sort_by_key(|&(start, end, _)| (start, std::cmp::Reverse(end)));
+        let mut open: Vec<(u64, String)> = Vec::new();
+        for (start, end, name) in spans.drain(..) {
+            while open.last().is_some_and(|&(until, _)| until <= start) {
+                open.pop();
+            }
+            if let Some((until, around)) = open.last() {
+                // Microseconds of this size have some hundred nanoseconds of rounding as numbers.
+                assert!(end <= until + 1000, "{name} reaches out of {around}");
+            }
+            open.push((end, name));
+        }
+    }
+}
+
+#[test]
+fn replicas_workers_and_threads_of_input_are_there() {
+    let true = crate::is_alone(replicas_workers_and_threads_of_input_are_there) else { return };
+    let path = file("whole");
+    let strategy = strategy(2);
+    let dataset = Dataset::range(0, 64, 1).unwrap().batch(4, false).unwrap();
+    let iterator = dataset.prefetch(2).unwrap().iterator().unwrap();
+    trace::start(&path, trace::MOST_EVENTS).unwrap();
+    const STEPS: usize = 8;
+    for _ in 0..STEPS {
+        own::begin("my \"own\" step");
+        let batch = iterator.next().unwrap().unwrap();
+        let step = |context: &ReplicaContext| {
+            own::begin(if context.replica() == 0 { "first" } else { "second" });
+            let meet = Box::new(|_: &Strategy, _: &mut [&mut MergeCall]| Ok(None));
+            context.synchronize(Operation::MergeCall { function: 1 }, None, meet)?;
+            own::end();
+            Ok(None)
+        };
+        strategy.run(&step, Some(batch)).unwrap();
+        own::end();
+    }
+    drop(iterator);
+    let account = trace::stop().unwrap();
+    let trace = Trace::read(&path);
+    check_nesting(&trace);
+
+    let spans = trace.of_phase("X").count() as u64;
+    assert_eq!((account.events, account.dropped), (spans, 0));
+    assert_eq!(trace.summary()["events"], spans);
+    for replica in 0..2 {
+        let own: Vec<_> = trace
+            .spans("compute")
+            .into_iter()
+            .filter(|span| span["args"]["replica"] == replica)
+            .collect();
+        assert_eq!(own.len(), STEPS);
+        let steps: BTreeSet<_> = own.iter().map(|span| span["args"]["step"].as_u64()).collect();
+        assert_eq!(steps.len(), STEPS);
+        let threads: BTreeSet<_> = own.iter().map(|span| span["tid"].as_u64()).collect();
+        assert_eq!(threads.len(), 1);
+        let thread = own[0]["tid"].as_u64();
+        let named = trace.of_phase("M").any(|event| {
+            event["name"] == "thread_name"
+                && event["tid"].as_u64() == thread
+                && event["args"]["name"]
+                    .as_str()
+                    .unwrap()
+                    .starts_with(&format!("replica {replica}"))
+        });
+        assert!(named, "replica {replica} has no row of its own");
+    }
+    for (name, count) in [
+        ("step", STEPS),
+        ("commit", STEPS),
+        ("merge call", STEPS),
+        ("next element", STEPS),
+        ("my \"own\" step", STEPS),
+        ("first", STEPS),
+        ("second", STEPS),
+    ] {
+        assert_eq!(trace.spans(name).len(), count, "{name}");
+    }
+    assert!(trace.spans("make an element ahead").len() >= STEPS);
+    for step in trace.spans("step") {
+        assert_eq!(step["args"]["replicas"], 2);
+        assert_eq!(step["args"]["strategy"], strategy.id());
+        assert!(step["args"]["run_ns"].as_u64().unwrap() > 0);
+    }
+    let process = std::process::id();
+    assert!(trace.0.iter().all(|event| event["pid"] == process));
+}
+
+/// How a callback of the matrix below ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ending {
+    Fine,
+    Fails,
+    Panics,
+    IsLate,
+}
+
+/// Steps of every kind, watched in every way, end as they do unwatched; reports count those that were
+/// committed, and traces stay whole.
+#[test]
+fn what_meets_with_watching_goes_on_as_before() {
+    let true = crate::is_alone(what_meets_with_watching_goes_on_as_before) else { return };
+    let path = file("crossings");
+    let other = strategy(1);
+    for (measured, traced) in [(true, false), (false, true), (true, true)] {
+        for replicas in 1..=3 {
+            for nested in [false, true] {
+                for ending in [Ending::Fine, Ending::Fails, Ending::Panics, Ending::IsLate] {
+                    let what = format!("{measured} {traced} {replicas} {nested} {ending:?}");
+                    let strategy = strategy(replicas);
+                    strategy.measure_steps(measured).unwrap();
+                    other.measure_steps(measured).unwrap();
+                    if traced {
+                        trace::start(&path, trace::MOST_EVENTS).unwrap();
+                    }
+                    for _ in 0..3 {
+                        strategy.run(&|_| Ok(None), None).unwrap();
+                        // Another one's steps between them, on the same thread.
+                        other.run(&|_| Ok(None), None).unwrap();
+                    }
+                    let release = Arc::new((Mutex::new(false), Condvar::new()));
+                    let result = end_as(&strategy, ending, nested, &release);
+                    let expected = match ending {
+                        Ending::Fine => None,
+                        Ending::Fails => Some(Status::DataLoss),
+                        Ending::Panics => Some(Status::Internal),
+                        Ending::IsLate => Some(Status::DeadlineExceeded),
+                    };
+                    assert_eq!(result.err().map(|error| error.status()), expected, "{what}");
+                    // Late replicas come back with or without a trace.
+                    if replicas == 2 {
+                        release_all(&release);
+                    }
+                    if traced {
+                        trace::stop().unwrap();
+                        let trace = Trace::read(&path);
+                        check_nesting(&trace);
+                        let own = trace.spans("step").into_iter();
+                        let own = own.filter(|span| span["args"]["strategy"] == strategy.id());
+                        assert_eq!(own.count(), 3 + usize::from(ending == Ending::Fine), "{what}");
+                    }
+                    release_all(&release);
+                    strategy.synchronize().unwrap();
+                    strategy.run(&|_| Ok(None), None).unwrap();
+                    let counted = 4 + u64::from(ending == Ending::Fine);
+                    match measured {
+                        true => {
+                            let summary = strategy.step_report().unwrap().summary;
+                            assert_eq!(summary.measured, counted, "{what}");
+                            assert_eq!(summary.replicas.len(), replicas);
+                        }
+                        false => assert!(strategy.step_report().is_err(), "{what}"),
+                    }
+                }
+            }
+        }
+    }
+}
+
+type Release = Arc<(Mutex<bool>, Condvar)>;
+
+fn release_all(release: &Release) {
+    *release.0.lock().unwrap() = true;
+    release.1.notify_all();
+}
+
+/// A step whose last replica ends so; `nested`: after a merge call that runs all replicas again.
+fn end_as(
+    strategy: &Strategy,
+    ending: Ending,
+    nested: bool,
+    release: &Release,
+) -> umbo::error::Result<Option<Value>> {
+    let release = Arc::clone(release);
+    let callback: Arc<ReplicaFunction> = Arc::new(move |context: &ReplicaContext| {
+        if nested {
+            let meet = Box::new(|strategy: &Strategy, _: &mut [&mut MergeCall]| {
+                let inner: Arc<ReplicaFunction> = Arc::new(|_| Ok(None));
+                strategy.run_within(inner, None, Limits::default(), None)?;
+                Ok(None)
+            });
+            context.synchronize(Operation::MergeCall { function: 1 }, None, meet)?;
+        }
+        if context.replica() + 1 != context.strategy().num_replicas() {
+            return Ok(None);
+        }
+        match ending {
+            Ending::Fine => Ok(None),
+            Ending::Fails => Err(Error::DataLoss("as planned".into())),
+            Ending::Panics => std::panic::resume_unwind(Box::new("as planned")),
+            Ending::IsLate => {
+                let released = release.0.lock().unwrap();
+                drop(release.1.wait_while(released, |released| !*released).unwrap());
+                Ok(None)
+            }
+        }
+    });
+    let deadline = match ending {
+        Ending::IsLate => Some(Instant::now() + Duration::from_millis(100)),
+        _ => None,
+    };
+    strategy.run_within(callback, None, Limits { deadline, ..Limits::default() }, None)
+}
+
+#[test]
+fn counters_add_up() {
+    let true = crate::is_alone(counters_add_up) else { return };
+    let path = file("counters");
+    let strategy = strategy(2);
+    trace::start(&path, trace::MOST_EVENTS).unwrap();
+    let shape = Shape::new(&[1000]).unwrap();
+    let tensor = || Tensor::from_slice(&[1.0f32; 1000], shape, DeviceId::HOST).unwrap();
+    for _ in 0..3 {
+        reduce(ReduceOp::Sum, &[tensor(), tensor()], None, DeviceId::HOST, None).unwrap();
+        umbo::collectives::copy_to(&tensor(), DeviceId::HOST).unwrap();
+        observe::count(Counter::Exchanged, || 7);
+        {
+            let mut exchange = observe::span(Phase::Exchange).named("all-reduce of ranks");
+            exchange.of_bytes(|| 7);
+        }
+        strategy.run(&|_| Ok(None), None).unwrap();
+    }
+    trace::stop().unwrap();
+    let trace = Trace::read(&path);
+    let counters: Vec<&Json> = trace.of_phase("C").collect();
+    assert_eq!(counters.len(), 3);
+    for (step, counter) in (1..).zip(counters) {
+        assert_eq!(counter["args"]["reduced"], step * 8000);
+        assert_eq!(counter["args"]["copied"], step * 4000);
+        assert_eq!(counter["args"]["exchanged"], step * 7);
+        assert_eq!(counter["args"]["updated"], 0);
+    }
+    let bytes: u64 =
+        trace.spans("copy").iter().map(|span| span["args"]["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(bytes, 3 * 4000);
+    assert_eq!(trace.spans("all-reduce of ranks")[0]["cat"], "exchange");
+    // A measured step after them knows what its thread did before it.
+    let steps = trace.spans("step");
+    assert!(steps[1]["args"]["before_exchange_ns"].as_u64().is_some(), "{}", steps[1]);
+    assert!(steps[1]["args"]["before_reduce_ns"].as_u64().is_some(), "{}", steps[1]);
+}
+
+#[test]
+fn what_is_too_much_is_counted() {
+    let true = crate::is_alone(what_is_too_much_is_counted) else { return };
+    let path = file("bounded");
+    let strategy = strategy(1);
+    trace::start(&path, 10).unwrap();
+    for _ in 0..10_000 {
+        strategy.run(&|_| Ok(None), None).unwrap();
+    }
+    let account = trace::stop().unwrap();
+    assert_eq!(account.events, 10);
+    assert!(account.dropped >= 20_000 - 10, "{account:?}");
+    assert!(std::fs::metadata(&path).unwrap().len() < 10_000);
+    let trace = Trace::read(&path);
+    assert_eq!(trace.of_phase("X").count(), 10);
+    assert_eq!(trace.summary()["dropped"], account.dropped);
+}
+
+#[test]
+fn files_that_cannot_be_written_are_refused() {
+    let true = crate::is_alone(files_that_cannot_be_written_are_refused) else { return };
+    let start = |path: &str| trace::start(path.as_ref(), 1).unwrap_err();
+    assert_eq!(start("/nowhere/trace.json").status(), Status::NotFound);
+    assert!(start("/nowhere/trace.json").to_string().contains("'/nowhere/trace.json'"));
+    assert_eq!(start("/").status(), Status::InvalidArgument);
+    assert_eq!(trace::stop().unwrap_err().status(), Status::FailedPrecondition);
+    assert!(!trace::is_on());
+    let path = file("twice");
+    trace::start(&path, 1).unwrap();
+    let second = trace::start(&path, 1).unwrap_err();
+    assert_eq!(second.status(), Status::FailedPrecondition);
+    assert!(second.to_string().contains(&path.display().to_string()), "{second}");
+    trace::stop().unwrap();
+    assert_eq!(Trace::read(&path).of_phase("X").count(), 0);
+}
+
+#[test]
+fn a_full_disk_ends_the_trace_and_nothing_else() {
+    let true = crate::is_alone(a_full_disk_ends_the_trace_and_nothing_else) else { return };
+    let strategy = strategy(1);
+    // The first bytes are written at once.
+    assert_eq!(
+        trace::start("/dev/full".as_ref(), 100).unwrap_err().status(),
+        Status::ResourceExhausted
+    );
+    strategy.run(&|_| Ok(None), None).unwrap();
+    assert!(!trace::is_on());
+}
+
+#[test]
+fn spans_of_the_program_need_no_care() {
+    let true = crate::is_alone(spans_of_the_program_need_no_care) else { return };
+    // Outside of a trace, and an end too many.
+    own::begin("nothing");
+    own::end();
+    own::end();
+    let path = file("own");
+    own::begin("begun before");
+    trace::start(&path, trace::MOST_EVENTS).unwrap();
+    own::end();
+    for _ in 0..100 {
+        own::begin("deep");
+    }
+    for _ in 0..100 {
+        own::end();
+    }
+    own::begin(&"long ".repeat(1000));
+    own::end();
+    own::begin("not ended");
+    std::thread::spawn(|| {
+        own::begin("of a thread that is gone");
+        own::end();
+    })
+    .join()
+    .unwrap();
+    trace::stop().unwrap();
+    own::end();
+    let trace = Trace::read(&path);
+    check_nesting(&trace);
+    assert_eq!(trace.spans("deep").len(), 64);
+    assert_eq!(trace.spans("of a thread that is gone").len(), 1);
+    assert_eq!(trace.of_phase("X").count(), 66);
+    // What was begun in one trace is not ended in the next.
+    trace::start(&path, trace::MOST_EVENTS).unwrap();
+    own::end();
+    trace::stop().unwrap();
+    assert_eq!(Trace::read(&path).of_phase("X").count(), 0);
+}
+
+/// Runs this program with a test of it alone, as a child that does what `role` says.
+fn child(role: &str, path: &PathBuf, variables: &[(&str, &str)]) -> std::process::Output {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "trace::what_children_do", "--nocapture", "--test-threads=1"])
+        .env("UMBO_TEST_ROLE", role)
+        .env("UMBO_TEST_FILE", path)
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap()
+}
+
+/// Does nothing unless it is a child.
+#[test]
+fn what_children_do() {
+    let Ok(role) = std::env::var("UMBO_TEST_ROLE") else { return };
+    let path = PathBuf::from(std::env::var("UMBO_TEST_FILE").unwrap());
+    let strategy_of = || strategy(2);
+    let steps = |strategy: &Strategy, count: usize| {
+        for _ in 0..count {
+            strategy.run(&|_| Ok(None), None).unwrap();
+        }
+    };
+    match role.as_str() {
+        "crash" => {
+            let strategy = strategy_of();
+            trace::start(&path, trace::MOST_EVENTS).unwrap();
+            steps(&strategy, 10_000);
+            std::process::abort();
+        }
+        "fork" => {
+            let strategy = strategy_of();
+            trace::start(&path, trace::MOST_EVENTS).unwrap();
+            steps(&strategy, 5);
+            // SAFETY: the child does nothing but what is tested, and ends at once.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                own::begin("of the child");
+                own::end();
+                let off = !trace::is_on() && trace::stop().is_err();
+                // With what runs at the end of a process.
+                std::process::exit(i32::from(!off));
+            }
+            let mut status = 0;
+            // SAFETY: it is a child of this process.
+            unsafe { libc::waitpid(child, &mut status, 0) };
+            assert_eq!(status, 0);
+            steps(&strategy, 5);
+            trace::stop().unwrap();
+        }
+        "environment" => steps(&strategy_of(), 5),
+        "callback" => {
+            let of_sink = |level: Level, text: &str| eprintln!("sink: {}: {text}", level.name());
+            log::set_sink(Level::Error, Box::new(of_sink));
+            steps(&strategy_of(), 1);
+            log::set_sink(Level::Error, Box::new(of_sink));
+            steps(&strategy_of(), 1);
+            log::clear_sink();
+            steps(&strategy_of(), 1);
+        }
+        _ => unreachable!("{role}"),
+    }
+}
+
+#[test]
+fn a_crash_leaves_what_was_written() {
+    let true = crate::is_alone(a_crash_leaves_what_was_written) else { return };
+    let path = file("crash");
+    let output = child("crash", &path, &[]);
+    assert!(!output.status.success());
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    // Every line is whole, so that it only lacks its end.
+    let whole = format!("{}]", text.trim_end().trim_end_matches(','));
+    let events: Vec<Json> = serde_json::from_str(&whole).unwrap();
+    let steps = events.iter().filter(|event| event["name"] == "step").count();
+    assert!(steps >= 1000, "{steps}");
+}
+
+#[test]
+fn the_child_of_a_fork_writes_nothing() {
+    let true = crate::is_alone(the_child_of_a_fork_writes_nothing) else { return };
+    let path = file("fork");
+    let output = child("fork", &path, &[]);
+    assert!(output.status.success(), "{output:?}");
+    let trace = Trace::read(&path);
+    assert_eq!(trace.spans("step").len(), 10);
+    assert!(trace.spans("of the child").is_empty());
+}
+
+#[test]
+fn the_environment_asks_for_a_trace_and_for_messages() {
+    let true = crate::is_alone(the_environment_asks_for_a_trace_and_for_messages) else { return };
+    let path = file("environment");
+    let folder = path.with_extension("folder");
+    std::fs::create_dir_all(&folder).unwrap();
+    let pattern = folder.join("%p.json");
+    let pattern = pattern.to_str().unwrap();
+    let output = child("environment", &path, &[("UMBO_TRACE", pattern), ("UMBO_LOG", "info")]);
+    assert!(output.status.success(), "{output:?}");
+    let messages = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<&str> = messages.lines().filter(|line| line.starts_with("umbo: ")).collect();
+    assert_eq!(lines.len(), 1, "{messages}");
+    assert!(lines[0].starts_with("umbo: INFO: strategy "), "{}", lines[0]);
+    let written = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let written: Vec<PathBuf> = written.collect();
+    let [file] = &written[..] else { panic!("{written:?}") };
+    let process = file.file_stem().unwrap().to_str().unwrap();
+    assert!(process.parse::<u32>().is_ok(), "{process}");
+    let trace = Trace::read(file);
+    std::fs::remove_dir(&folder).unwrap();
+    // Its end is written when the process ends.
+    assert_eq!(trace.spans("step").len(), 5);
+    assert_eq!(trace.summary()["dropped"], 0);
+}
+
+/// The variable's level counts for the program's own function too, whenever that is set; without one,
+/// messages go to standard error.
+#[test]
+fn the_level_of_the_environment_is_that_of_every_sink() {
+    let true = crate::is_alone(the_level_of_the_environment_is_that_of_every_sink) else { return };
+    let path = file("callback");
+    let output = child("callback", &path, &[("UMBO_LOG", "debug")]);
+    assert!(output.status.success(), "{output:?}");
+    let messages = String::from_utf8(output.stderr).unwrap();
+    let of = |start: &str| messages.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!((of("sink: INFO"), of("sink: DEBUG")), (2, 2), "{messages}");
+    assert_eq!((of("umbo: INFO"), of("umbo: DEBUG")), (1, 1), "{messages}");
+    let output = child("callback", &path, &[("UMBO_LOG", "0")]);
+    let messages = String::from_utf8(output.stderr).unwrap();
+    assert!(!messages.contains("sink: ") && !messages.contains("umbo: "), "{messages}");
+}
+
+#[test]
+fn an_environment_that_makes_no_sense_is_a_warning() {
+    let true = crate::is_alone(an_environment_that_makes_no_sense_is_a_warning) else { return };
+    let path = file("nonsense");
+    let variables = [("UMBO_TRACE", "/nowhere/trace.json"), ("UMBO_LOG", "loud")];
+    let output = child("environment", &path, &variables);
+    assert!(output.status.success(), "{output:?}");
+    let messages = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<&str> = messages.lines().filter(|line| line.starts_with("umbo: ")).collect();
+    assert_eq!(lines.len(), 2, "{messages}");
+    assert!(lines[0].contains("UMBO_LOG is 'loud'; off, error, warning"), "{}", lines[0]);
+    assert!(lines[1].contains("UMBO_TRACE: no trace is written"), "{}", lines[1]);
+    let quiet = child("environment", &path, &[("UMBO_LOG", "off"), ("UMBO_TRACE", "")]);
+    assert!(quiet.status.success());
+    assert!(!String::from_utf8(quiet.stderr).unwrap().contains("umbo: "));
+}

@@ -1,0 +1,130 @@
+//! The number of threads that take part in central work follows the work, also when they have parked: counted, for each
+//! entry that a step has.
+
+use std::hint;
+use std::sync::Arc;
+use std::time::Duration;
+
+use umbo::collectives::{ReduceOp, gather, reduce};
+use umbo::device::DeviceId;
+use umbo::executor::workers::{self, Costs};
+use umbo::optimizer::sgd::Sgd;
+use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
+use umbo::strategy::commit::StepParticipant;
+use umbo::strategy::variables::{Initial, NewVariable, create};
+use umbo::strategy::{Options, Strategy};
+use umbo::tensor::{DType, Shape, Tensor};
+use umbo::values::variable::{Aggregation, Synchronization};
+
+const REPLICAS: usize = 2;
+
+/// Waits until the threads beside this one have parked, as they have when a step has computed.
+fn until_parked() {
+    while workers::parked() != Some(workers::count() - 1) {
+        hint::spin_loop();
+    }
+}
+
+/// Whether `work` was shared.
+fn is_shared(work: impl FnOnce()) -> bool {
+    let before = workers::entries();
+    work();
+    workers::entries() > before
+}
+
+fn floats(elements: usize) -> Tensor {
+    Tensor::zeros(DType::Float32, Shape::new(&[elements]).unwrap(), DeviceId::HOST).unwrap()
+}
+
+/// An apply of gradients of so many float32 parameters, and a run before each.
+struct Applies {
+    optimizer: Arc<Optimizer>,
+    gradients: Arc<Gradients>,
+    step: u64,
+    _strategy: Strategy,
+}
+
+impl Applies {
+    fn of(parameters: usize) -> Applies {
+        let options = Options { cpu_replicas: REPLICAS, ..Options::default() };
+        let strategy = Strategy::new(&options).unwrap();
+        let new = NewVariable {
+            name: "w".into(),
+            trainable: None,
+            synchronization: Synchronization::Auto,
+            aggregation: Aggregation::None,
+        };
+        let variable = create(Some(&strategy), new, Initial::Value(&floats(parameters))).unwrap();
+        let devices = vec![strategy.parameter_device(); REPLICAS];
+        let sum = LossReduction::Sum;
+        let gradients = Gradients::new(strategy.id(), &devices, vec![variable], sum).unwrap();
+        let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();
+        Applies { optimizer, gradients, step: 0, _strategy: strategy }
+    }
+
+    /// Whether the apply was shared by threads that had parked, or still spun.
+    fn is_shared(&mut self, parked: bool) -> bool {
+        self.step += 1;
+        self.gradients.first_touch(self.step);
+        for replica in 0..REPLICAS {
+            self.gradients.view(replica, self.step, 0, GradientMode::Overwrite).unwrap();
+            self.gradients.submit(replica, self.step, 1.0).unwrap();
+        }
+        self.gradients.commit(self.step);
+        if parked {
+            until_parked();
+        }
+        is_shared(|| drop(apply(&self.optimizer, &self.gradients).unwrap()))
+    }
+}
+
+#[test]
+fn small_work_wakes_nobody() {
+    let true = crate::is_alone(small_work_wakes_nobody) else { return };
+    workers::set_count(2).unwrap();
+    // The threads are made by the first work that is large enough for them.
+    workers::fix_costs(Some(Costs::NONE));
+    assert!(is_shared(|| workers::for_each_range(1 << 20, 8, &|_| {})));
+    let microseconds = Duration::from_micros;
+    workers::fix_costs(Some(Costs { latency: microseconds(40), wake: microseconds(4) }));
+
+    // 16 bytes of traffic for a parameter: two gradients, and the weight read and written.
+    let mut small = Applies::of(20_000);
+    let mut large = Applies::of(2_000_000);
+    for _ in 0..3 {
+        assert!(!small.is_shared(true));
+        assert!(large.is_shared(true));
+    }
+    let sum = |elements: usize| {
+        let parts = [floats(elements), floats(elements)];
+        until_parked();
+        is_shared(|| drop(reduce(ReduceOp::Sum, &parts, None, DeviceId::HOST, None).unwrap()))
+    };
+    assert_eq!([sum(100_000), sum(2_000_000)], [false, true]);
+    let gathered = |elements: usize| {
+        let parts = [floats(elements), floats(elements)];
+        until_parked();
+        is_shared(|| drop(gather(&parts, 0, DeviceId::HOST, None).unwrap()))
+    };
+    assert_eq!([gathered(50_000), gathered(2_000_000)], [false, true]);
+
+    // What wakes cheaply is woken sooner, and never for what one thread does in no time.
+    workers::fix_costs(Some(Costs::NONE));
+    assert!(small.is_shared(true));
+    assert!(!Applies::of(10_000).is_shared(true));
+
+    // Measured, work that takes far longer than any wake-up is shared, and the wake-up shows.
+    workers::fix_costs(None);
+    let guessed = workers::costs();
+    for _ in 0..20 {
+        until_parked();
+        let work = |range: std::ops::Range<usize>| {
+            // Some milliseconds: on a busy machine a wake-up takes a good part of one.
+            for index in range.flat_map(|index| [index; 64]) {
+                hint::black_box(index);
+            }
+        };
+        assert!(is_shared(|| workers::for_each_range(1 << 16, 1 << 10, &work)));
+    }
+    assert_ne!(workers::costs(), guessed);
+}

@@ -1,0 +1,94 @@
+//! What the worker set promises: every element once, failures come back, and a steady state allocates nothing.
+
+use std::panic;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use parking_lot::Mutex;
+use umbo::executor::thread::current_name;
+use umbo::executor::workers::{
+    Costs, MAX_COUNT, count, fix_costs, for_each_range, for_each_task, set_count,
+};
+
+const LARGE: usize = 1 << 20;
+
+fn sum_of_ranges(elements: usize) -> (usize, usize) {
+    let (sum, calls) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    for_each_range(elements, LARGE, &|range| {
+        calls.fetch_add(1, Ordering::Relaxed);
+        sum.fetch_add(range.sum(), Ordering::Relaxed);
+    });
+    (sum.into_inner(), calls.into_inner())
+}
+
+#[test]
+fn ranges_cover_and_failures_come_back() {
+    let true = crate::is_alone(ranges_cover_and_failures_come_back) else { return };
+    // So that workers take part whether they have parked or not.
+    fix_costs(Some(Costs::NONE));
+    assert!(set_count(0).is_err());
+    assert!(set_count(MAX_COUNT + 1).is_err());
+    for workers in [1, 2, 3, 8] {
+        set_count(workers).unwrap();
+        assert_eq!(count(), workers);
+        for elements in [0, 1, 63, 64, 65, 1000, 4096] {
+            let (sum, calls) = sum_of_ranges(elements);
+            assert_eq!(sum, (0..elements).sum::<usize>());
+            assert!(calls <= workers.min(elements.div_ceil(64)));
+        }
+    }
+    let names = Mutex::new(Vec::new());
+    for_each_task(8, LARGE, &|range| {
+        assert_eq!(range.len(), 1);
+        names.lock().push((range.start, current_name()));
+        // Entering again is done alone, without waiting.
+        assert_eq!(sum_of_ranges(1000).0, 499_500);
+    });
+    let names = names.into_inner();
+    assert_eq!(names.len(), 8);
+    for (share, name) in names.iter().filter(|(share, _)| *share > 0) {
+        assert_eq!(name, &format!("umbo-worker-{share}"));
+    }
+    for failing in [0, 5] {
+        let caught = panic::catch_unwind(|| {
+            for_each_task(8, LARGE, &|range| assert!(!range.contains(&failing), "share {failing}"));
+        });
+        let payload = caught.unwrap_err();
+        assert_eq!(payload.downcast_ref::<String>(), Some(&format!("share {failing}")));
+    }
+    // Several threads at once: whoever comes second works alone.
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    assert_eq!(sum_of_ranges(1000).0, 499_500);
+                }
+            });
+        }
+    });
+}
+
+/// Enters the set with work for four workers. Returns how many took part.
+fn enter() -> usize {
+    let calls = AtomicUsize::new(0);
+    for_each_range(4 << 10, 1 << 10, &|_| {
+        calls.fetch_add(1, Ordering::Relaxed);
+    });
+    calls.into_inner()
+}
+
+#[test]
+fn entering_allocates_nothing() {
+    let true = crate::is_alone(entering_allocates_nothing) else { return };
+    set_count(4).unwrap();
+    // So that they take part whether they have parked or not.
+    fix_costs(Some(Costs::NONE));
+    // Threads are made, and set themselves up.
+    for _ in 0..100 {
+        assert_eq!(enter(), 4);
+    }
+    let before = crate::allocator::of_all_threads();
+    let took_part: usize = (0..1000).map(|_| enter()).sum();
+    assert_eq!(took_part, 4000);
+    assert_eq!(crate::allocator::of_all_threads(), before);
+}

@@ -1,0 +1,426 @@
+//! What the documents name must be there, and the map of the modules is what the sources import.
+
+mod architecture;
+mod circles;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use umbo::optimizer::UpdateRule;
+use umbo::optimizer::adagrad::Adagrad;
+use umbo::optimizer::adam::Adam;
+use umbo::optimizer::ftrl::Ftrl;
+use umbo::optimizer::momentum::Momentum;
+use umbo::optimizer::rmsprop::RmsProp;
+use umbo::optimizer::sgd::Sgd;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn documents() -> Vec<PathBuf> {
+    let files_of = |folder| fs::read_dir(root().join(folder)).unwrap();
+    let entries = ["docs", "docs/internals"].into_iter().flat_map(files_of);
+    let mut all: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    all.extend(["README.md", "CONTRIBUTING.md", "tests/README.md"].map(|name| root().join(name)));
+    all.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    all
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+}
+
+#[test]
+fn every_name_of_the_api_is_in_a_header() {
+    let files_of = |folder| fs::read_dir(root().join(folder)).unwrap();
+    let folders = ["include/umbo", "include/umbo/cpp", "adapters/mpi"];
+    let entries = folders.into_iter().flat_map(files_of);
+    let headers: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    let is_header =
+        |path: &&PathBuf| path.extension().is_some_and(|end| end == "h" || end == "hpp");
+    let headers = headers.iter().filter(is_header);
+    let headers: String = headers.map(|path| fs::read_to_string(path).unwrap()).collect();
+    let known: BTreeSet<&str> = words(&headers).collect();
+    // CMake's options and variables, and patterns such as UMBO_X_INIT, are not the header's.
+    let elsewhere = |name: &str| {
+        [
+            "UMBO_BUILD_",
+            "UMBO_INSTALL",
+            "UMBO_RUST",
+            "UMBO_CARGO",
+            "UMBO_USE_",
+            "UMBO_STRIP",
+            "UMBO_CASES",
+            "UMBO_ARCHIVE",
+            "UMBO_SOURCES",
+            // The environment.
+            "UMBO_INSTRUCTION_SET",
+            "UMBO_NO_SKIPS",
+        ]
+        .iter()
+        .any(|start| name.starts_with(start))
+            || name.starts_with("umbo_x")
+            || name.starts_with("UMBO_X")
+    };
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        let names = words(&text).filter(|word| {
+            (word.starts_with("umbo_") || word.starts_with("UMBO_")) && !elsewhere(word)
+        });
+        // UMBO_DEFAULT makes umbo_x_default().
+        let is_known = |name: &&str| known.contains(name.strip_suffix("_default").unwrap_or(name));
+        let missing: BTreeSet<_> = names.filter(|name| !is_known(name)).collect();
+        assert!(missing.is_empty(), "{}: in no header: {missing:?}", document.display());
+    }
+}
+
+/// A document without its blocks of code, in which `[&](` begins a function.
+fn prose(document: &Path) -> String {
+    let text = fs::read_to_string(document).unwrap();
+    let parts = text.split("\n```").step_by(2);
+    parts.collect()
+}
+
+/// What a reader has to get through: README in a few minutes, and no more pages than one finds one's way in.
+#[test]
+fn the_pages_for_users_are_few_and_short() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.len() <= 8 * 1024, "README.md has {} bytes", readme.len());
+    let is_of_users = |path: &PathBuf| {
+        path.parent() == Some(&root().join("docs")) || *path == root().join("README.md")
+    };
+    let pages: Vec<PathBuf> = documents().into_iter().filter(is_of_users).collect();
+    let words_of = |path: &PathBuf| fs::read_to_string(path).unwrap().split_whitespace().count();
+    let of_pages = pages.iter().filter(|path| !path.ends_with("README.md"));
+    let words: usize = of_pages.map(words_of).sum();
+    assert!(pages.len() == 13, "README and {} pages, not 12", pages.len() - 1);
+    assert!(words <= 30_000, "{words} words");
+    // Each page is one link away from README.
+    for page in pages {
+        let name = page.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+        assert!(name == "README.md" || readme.contains(&name), "README.md does not name {name}");
+    }
+}
+
+/// The days that a text names, as 2026-11-24.
+fn days(text: &str) -> BTreeSet<&str> {
+    let is_day = |word: &&str| {
+        word.len() == 10
+            && word.starts_with("20")
+            && word.bytes().enumerate().all(|(i, byte)| match i {
+                4 | 7 => byte == b'-',
+                _ => byte.is_ascii_digit(),
+            })
+    };
+    text.split(|c: char| !c.is_ascii_digit() && c != '-').filter(is_day).collect()
+}
+
+/// What was measured before the code was last changed may be other now, and the document says so.
+#[test]
+fn a_document_with_older_figures_than_the_code_says_so() {
+    let mut git = Command::new("git");
+    git.current_dir(root()).args(["log", "-1", "--format=%cs", "--", "src"]);
+    // An archive of the sources has no history to compare with.
+    let Ok(output) = git.output() else { return };
+    let of_code = String::from_utf8(output.stdout).unwrap();
+    let of_code = of_code.trim();
+    if of_code.is_empty() {
+        return;
+    }
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        // That one is a list of what was tried when.
+        if document.ends_with("reliability.md") || days(&text).is_empty() {
+            continue;
+        }
+        let oldest = *days(&text).first().unwrap();
+        assert!(
+            oldest >= of_code || text.contains("older than the code"),
+            "{}: figures of {oldest} are older than the code, of {of_code}; say so",
+            document.display()
+        );
+    }
+    assert_eq!(days("on 2026-11-24, not 2026-1-24 or 12026-11-24"), BTreeSet::from(["2026-11-24"]));
+}
+
+#[test]
+fn every_link_leads_to_a_file() {
+    for document in documents() {
+        let text = prose(&document);
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if !target.contains("://") && !target.starts_with('#') {
+                let file = document.parent().unwrap().join(target.split('#').next().unwrap());
+                assert!(file.exists(), "{}: no {target}", document.display());
+            }
+        }
+    }
+}
+
+/// What a heading is called in links: lower case, without marks, blanks as hyphens.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn every_link_into_a_document_leads_to_a_heading() {
+    let mut links = 0;
+    for document in documents() {
+        let text = prose(&document);
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let Some((file, wanted)) = target.split_once('#') else { continue };
+            if target.contains("://") {
+                continue;
+            }
+            let of_pages = document.parent() == Some(&root().join("docs"));
+            // Doxygen finds the headings of a page by its name only.
+            assert!(
+                !of_pages || !file.is_empty(),
+                "{}: name the file of {target}",
+                document.display()
+            );
+            let file = match file {
+                "" => document.clone(),
+                file => document.parent().unwrap().join(file),
+            };
+            let prose = prose(&file);
+            let found = prose
+                .lines()
+                .filter(|line| line.starts_with('#'))
+                .any(|line| anchor(line) == wanted);
+            assert!(found, "{}: no heading for {target}", document.display());
+            links += 1;
+        }
+    }
+    assert!(links > 5, "{links}");
+}
+
+/// Pictures that nobody shows are not drawn, and those that the script draws are there.
+#[test]
+fn every_picture_is_in_a_document() {
+    let documents: String =
+        documents().iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let folder = root().join("docs/pictures");
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(&folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(documents.contains(&format!("pictures/{name})")), "no document shows {name}");
+        names.insert(name);
+    }
+    let script = fs::read_to_string(root().join("scripts/pictures.sh")).unwrap();
+    let drawn: BTreeSet<&str> = script
+        .split("$pictures/")
+        .skip(1)
+        .filter_map(|rest| rest.split([' ', '\n', ';', '"']).next())
+        .collect();
+    assert!(drawn.len() > 3, "{drawn:?}");
+    for name in drawn {
+        assert!(names.contains(name), "scripts/pictures.sh draws {name}, which is not there");
+    }
+}
+
+/// The commands of the Makefile that documents name.
+#[test]
+fn every_command_of_make_is_in_the_makefile() {
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    let targets: BTreeSet<&str> = makefile
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(target, _)| target)
+        .filter(|target| !target.contains(|c: char| c.is_whitespace() || c == '.'))
+        .collect();
+    let mut named = 0;
+    for document in documents().into_iter().chain([root().join("CONTRIBUTING.md")]) {
+        let text = fs::read_to_string(&document).unwrap();
+        for rest in text.split("`make ").skip(1) {
+            let target =
+                rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next().unwrap();
+            assert!(targets.contains(target), "{}: no make {target}", document.display());
+            named += 1;
+        }
+    }
+    assert!(named > 20, "{named}");
+}
+
+/// The text of all sources below a folder, with strings that go over several lines in one.
+fn sources(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            text += &sources(&path);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text += &fs::read_to_string(&path).unwrap();
+        }
+    }
+    let mut parts = text.split("\\\n");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.trim_start())
+}
+
+#[test]
+fn the_messages_of_the_catalogue_are_those_of_the_sources() {
+    let sources = sources(&root().join("src"));
+    let catalogue = fs::read_to_string(root().join("docs/errors.md")).unwrap();
+    let rows = catalogue.lines().filter_map(|line| line.strip_prefix("| `"));
+    let messages: Vec<&str> = rows.map(|row| row.split("` |").next().unwrap()).collect();
+    assert!(messages.len() > 25, "{messages:?}");
+    for message in messages {
+        // What differs from case to case stands in braces in the sources.
+        for part in message.split('…').map(str::trim).filter(|part| part.len() > 3) {
+            assert!(sources.contains(part), "no '{part}' in the sources, of: {message}");
+        }
+    }
+}
+
+/// What the table of crossings says covers them.
+#[test]
+fn the_tests_of_the_crossings_are_there() {
+    let text = fs::read_to_string(root().join("docs/internals/reliability.md")).unwrap();
+    let (_, part) = text.split_once("## What the newest features meet").unwrap();
+    let (part, _) = part.split_once("\n## ").unwrap();
+    let rows = part.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let tests = sources(&root().join("tests"));
+    let mut named = 0;
+    for row in rows {
+        let cell = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        for name in cell.split('`').skip(1).step_by(2) {
+            // Those that CMake names are programs.
+            let is_there = match name.split_once('.') {
+                Some((_, "rs")) => root().join("tests").join(name).exists(),
+                Some(_) => name.starts_with("c.") || name.starts_with("engines."),
+                None => tests.contains(&format!("fn {name}(")),
+            };
+            assert!(is_there, "no test {name}, of: {row}");
+            named += 1;
+        }
+    }
+    assert!(named > 30, "{named}");
+}
+
+/// A function of C has the same name in C++, after its noun, or the table of names has it.
+#[test]
+fn every_name_that_differs_in_cpp_is_in_the_table() {
+    let page = fs::read_to_string(root().join("docs/cpp.md")).unwrap();
+    let (_, table) = page.split_once("| C | C++").unwrap();
+    let in_table: BTreeSet<&str> = words(table).collect();
+    let mut cpp = String::new();
+    for entry in fs::read_dir(root().join("include/umbo/cpp")).unwrap() {
+        cpp += &fs::read_to_string(entry.unwrap().path()).unwrap();
+    }
+    let is_in_cpp = |name: &str| {
+        [' ', '&', '*', '~'].iter().any(|before| cpp.contains(&format!("{before}{name}(")))
+    };
+    let elsewhere = fs::read_to_string(root().join("include/umbo/tensorflow.h")).unwrap();
+    let elsewhere: BTreeSet<&str> = words(&elsewhere).collect();
+    let lists = ["symbols.txt", "experimental.txt"].map(|name| root().join("tests/abi").join(name));
+    let symbols: String = lists.map(|path| fs::read_to_string(path).unwrap()).concat();
+    let mut same = 0;
+    for name in words(&symbols).filter(|name| name.starts_with("umbo_")) {
+        let end = name.rsplit('_').next().unwrap();
+        let by_pattern = ["umbo_optimizer_create_", "umbo_checkpoint_add_"]
+            .iter()
+            .any(|it| name.starts_with(it));
+        if in_table.contains(name) || by_pattern || ["retain", "release"].contains(&end) {
+            continue;
+        }
+        // `umbo_x_get_info` is `x::info`.
+        let tail = name.strip_prefix("umbo_").unwrap().replace("_get_info", "_info");
+        let after_noun = tail.match_indices('_').map(|(at, _)| &tail[at + 1..]);
+        // Nouns have one word, or two.
+        let found = after_noun.take(2).chain([tail.as_str()]).any(is_in_cpp);
+        assert!(found || elsewhere.contains(name), "docs/cpp.md: what is {name} called in C++?");
+        same += 1;
+    }
+    assert!(same > 100, "{same}");
+    for name in table.split('`').skip(1).step_by(2).filter_map(|name| name.split_once("::")) {
+        let name = name.1.split('<').next().unwrap();
+        assert!(is_in_cpp(name) || name == "what", "docs/cpp.md: there is no {name}");
+    }
+}
+
+/// The defaults of all update rules as the INIT macros have them: rule and field, and the number.
+fn defaults_of_the_header() -> BTreeMap<(String, String), f64> {
+    let header = fs::read_to_string(root().join("include/umbo/optimizer.h")).unwrap();
+    let mut defaults = BTreeMap::new();
+    for part in header.split("typedef struct umbo_").skip(1) {
+        let (name, rest) = part.split_once("_options {").unwrap_or((part, ""));
+        let (body, _) = rest.split_once('}').unwrap_or_default();
+        let code = body.split("*/").map(|piece| piece.split("/*").next().unwrap());
+        let code: String = code.collect();
+        let fields = code.split(';').filter_map(|field| field.split_whitespace().last());
+        let fields: Vec<&str> = fields.collect();
+        if fields.get(1) != Some(&"learning_rate") {
+            continue; // not the options of a rule
+        }
+        let macro_name = format!("#define UMBO_{}_OPTIONS_INIT {{", name.to_uppercase());
+        let (_, values) = header.split_once(&macro_name).unwrap();
+        let values: Vec<&str> = values.split('}').next().unwrap().split(',').collect();
+        assert_eq!(values.len(), fields.len(), "{name}");
+        for (field, value) in fields.iter().zip(values).skip(1) {
+            let key = (name.to_owned(), (*field).to_owned());
+            defaults.insert(key, value.trim().parse().unwrap());
+        }
+    }
+    defaults
+}
+
+#[test]
+fn the_table_of_defaults_is_that_of_the_header() {
+    let text = fs::read_to_string(root().join("docs/internals/optimizers.md")).unwrap();
+    let (_, table) = text.split_once("| rule | setting | Umbo |").unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let mut said = BTreeMap::new();
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [rule, setting, umbo, _, pytorch, reason] = cells[..] else { panic!("{row}") };
+        let key = (rule.to_owned(), setting.to_owned());
+        assert!(said.insert(key, umbo.parse().unwrap()).is_none(), "twice: {row}");
+        let differs = pytorch.parse::<f64>().is_ok_and(|theirs| Ok(theirs) != umbo.parse());
+        assert!(!differs || !reason.is_empty(), "no reason: {row}");
+    }
+    let known = defaults_of_the_header();
+    assert!(known.len() > 30, "{known:?}");
+    assert_eq!(said, known);
+}
+
+/// The lines of the table of rules, without the indentation.
+#[test]
+fn the_formulas_are_those_of_the_source() {
+    let source = fs::read_to_string(root().join("src/kernels/update/rules.rs")).unwrap();
+    let (_, table) = source.split_once("rules! { w g:\n").unwrap();
+    let (table, _) = table.split_once("\n}\n").unwrap();
+    let text = fs::read_to_string(root().join("docs/internals/optimizers.md")).unwrap();
+    let (_, block) = text.split_once("```rust\n").unwrap();
+    let (block, _) = block.split_once("\n```\n").unwrap();
+    let lines = table.lines().map(|line| line.strip_prefix("    ").unwrap());
+    assert_eq!(block.lines().collect::<Vec<_>>(), lines.collect::<Vec<_>>());
+}
+
+#[test]
+fn the_states_are_those_of_the_rules() {
+    let rules: [Box<dyn UpdateRule>; 8] = [
+        Box::new(Sgd),
+        Box::new(Momentum::new(0.9, false).unwrap()),
+        Box::new(Adam::new(0.9, 0.999, 1e-8).unwrap().amsgrad(true)),
+        Box::new(Adam::adamw(0.9, 0.999, 1e-8, 0.01).unwrap().amsgrad(true)),
+        Box::new(Adam::lamb(0.9, 0.999, 1e-6, 0.01).unwrap()),
+        Box::new(Adagrad::new(0.0, 1e-10).unwrap()),
+        Box::new(RmsProp::new(0.99, 0.5, true, 1e-8).unwrap()),
+        Box::new(Ftrl::new(1.0, 0.0, 0.0, 0.0).unwrap()),
+    ];
+    let text = fs::read_to_string(root().join("docs/concepts.md")).unwrap();
+    let (_, table) = text.split_once("| rule | states |\n").unwrap();
+    let mut rows = table.lines().skip(1).take_while(|line| line.starts_with('|'));
+    for (rule, row) in rules.iter().zip(rows.by_ref()) {
+        let (name, states) = row.trim_matches('|').split_once('|').unwrap();
+        let said: Vec<&str> = states.split('"').skip(1).step_by(2).collect();
+        let known: Vec<&str> = rule.slots().iter().map(|slot| &*slot.name).collect();
+        assert_eq!((name.trim(), said), (rule.name(), known));
+    }
+    assert_eq!(rows.next(), None);
+}
