@@ -1,14 +1,14 @@
 //! The end of all threads, for programs that unload the library or look for leaks.
 
 use super::thread::{self, Purpose};
-use super::{computing, workers};
+use super::workers;
 use crate::error::{Error, Result};
 
 /// Ends the threads that no object needs, and waits for their end. What needs threads later starts
 /// them anew.
 ///
 /// FAILED_PRECONDITION, and nothing is ended, while objects have threads of their own, and in central
-/// work and heavy computations or beside them.
+/// work or beside it.
 pub fn shut_down() -> Result<()> {
     let mut alive = Vec::new();
     for (purpose, threads) in [
@@ -28,15 +28,10 @@ pub fn shut_down() -> Result<()> {
             alive.join("; ")
         )));
     }
-    let in_use = |what: &str| {
-        Error::precondition(format!(
-            "the threads for {what} are in use by another call; call this after it has returned"
-        ))
-    };
-    let Some(computing) = computing::idle() else { return Err(in_use("heavy computations")) };
-    if !workers::end() {
-        return Err(in_use("central work"));
+    if workers::end() {
+        return Ok(());
     }
-    computing.end();
-    Ok(())
+    Err(Error::precondition(
+        "the threads for central work are in use by another call; call this after it has returned",
+    ))
 }
