@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "a step lends its function to the replicas' threads")]
 
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use super::context::{
     Frame, creators, releases_step_of, require_cross_replica, step_place, with_frame,
 };
 pub use super::limits::Limits;
+use super::panic::panicked;
 use super::protocol::rendezvous::{ReplicaPhase, WaitOutcome};
 use super::step::{
     Callback, FunctionFor, ReplicaFunction, RunUserData, StepPosition, StepRecord, Task, Watcher,
@@ -198,7 +200,6 @@ impl Strategy {
             return Err(why.within("before its callbacks were called"));
         }
         let remote = self.begin_nested(arguments.as_ref())?;
-        self.note_nested_run();
         let step = StepPosition { depth: outer.depth + 1, ..outer };
         let record = self.record(step.depth);
         let task = Task { remote, ..Task::new(self, callback, arguments, step) };
@@ -458,14 +459,13 @@ impl Strategy {
     }
 
     /// Runs `body` in cross-replica context as a step without replicas, or as a part of the step
-    /// around it: what it assigns becomes central state with that step if it succeeds, and is undone
-    /// if it fails.
+    /// around it: what it assigns becomes central state with that step. If it fails, nothing of the step does.
     pub(super) fn central_step<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let frame = |step| Frame::CrossReplica { strategy: self.clone(), step: Some(step) };
         if let Some(step) = step_place(self) {
-            let number = step.number.id;
-            let body = || with_frame(frame(step), body);
-            return self.undoing_on_failure(number, body);
+            let body = AssertUnwindSafe(|| with_frame(frame(step), body));
+            let result = catch_unwind(body).unwrap_or_else(|panic| Err(panicked(panic)));
+            return result.inspect_err(|error| self.poison_after(error));
         }
         let mut lock = self.enter(&Limits::default())?;
         let place = lock.next_step(false);

@@ -4,6 +4,7 @@ mod commit;
 mod contexts;
 mod creation;
 mod engines;
+mod failed_updates;
 mod fairness;
 mod late;
 mod merge_calls;
@@ -12,7 +13,6 @@ mod operations;
 mod run;
 mod shared_devices;
 mod sparse;
-mod undo;
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(crate) use std::sync::{Arc, Barrier, Condvar, Mutex, mpsc};
