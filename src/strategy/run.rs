@@ -313,17 +313,16 @@ impl Strategy {
 
     fn stopped_early(&self, record: &StepRecord, why: &Error) -> Error {
         let stopped = record.slots.iter().enumerate().filter(|(_, slot)| slot.is_stop_requested());
-        let failures = stopped.map(|(replica, _)| ReplicaFailure {
-            replica,
-            device: self.replica_device_names()[replica].clone(),
-            stopped: true,
-            error: Error::Cancelled("returned after it was told to stop".into()),
+        let failures = stopped.map(|(replica, _)| {
+            let error = Error::Cancelled("returned after it was told to stop".into());
+            self.failure(replica, true, error)
         });
-        Error::Replicas(ReplicaFailures {
-            failures: failures.collect(),
-            summary: why.to_string(),
-            overruling_status: Some(why.status()),
-        })
+        failed(failures.collect(), why.to_string(), Some(why.status()))
+    }
+
+    fn failure(&self, replica: usize, stopped: bool, error: Error) -> ReplicaFailure {
+        let device = self.replica_device_names()[replica].clone();
+        ReplicaFailure { replica, device, stopped, error }
     }
 
     fn failures(&self, record: &StepRecord, disagreement: Option<String>) -> Error {
@@ -331,19 +330,12 @@ impl Strategy {
         for (replica, slot) in record.slots.iter().enumerate() {
             // SAFETY: all callbacks have returned, so that it is the coordinator's turn.
             if let Some(Err(error)) = unsafe { slot.outcome.get() }.take() {
-                failures.push(ReplicaFailure {
-                    replica,
-                    device: self.replica_device_names()[replica].clone(),
-                    stopped: slot.is_stop_requested() && error.status() == Status::Cancelled,
-                    error,
-                });
+                let stopped = slot.is_stop_requested() && error.status() == Status::Cancelled;
+                failures.push(self.failure(replica, stopped, error));
             }
         }
-        Error::Replicas(ReplicaFailures {
-            overruling_status: disagreement.as_ref().map(|_| Status::FailedPrecondition),
-            summary: disagreement.unwrap_or_default(),
-            failures,
-        })
+        let status = disagreement.as_ref().map(|_| Status::FailedPrecondition);
+        failed(failures, disagreement.unwrap_or_default(), status)
     }
 
     /// The error of an abandoned step: which replicas are late, and since when. The strategy drains from now on.
@@ -365,29 +357,19 @@ impl Strategy {
                     _ => "was still in its callback",
                 };
                 let text = format!("{doing} after {elapsed:.3?}; it is left to return on its own");
-                ReplicaFailure {
-                    replica,
-                    device: self.replica_device_names()[replica].clone(),
-                    stopped: false,
-                    error: match status {
-                        Status::DeadlineExceeded => Error::DeadlineExceeded(text),
-                        _ => Error::Cancelled(text),
-                    },
-                }
+                let error = match status {
+                    Status::DeadlineExceeded => Error::DeadlineExceeded(text),
+                    _ => Error::Cancelled(text),
+                };
+                self.failure(replica, false, error)
             })
             .collect();
-        Error::Replicas(ReplicaFailures {
-            summary: why.to_string(),
-            overruling_status: Some(status),
-            failures,
-        })
+        failed(failures, why.to_string(), Some(status))
     }
 
     /// Waits for the step lock, and checks that no callback is late.
     pub(super) fn enter(&self, limits: &Limits) -> Result<StepGuard<'_>> {
-        let lock = self.inner().steps.lock.enter(limits)?;
-        self.inner().steps.draining.check().map_err(|late| self.draining(&late))?;
-        Ok(lock)
+        self.not_draining(self.inner().steps.lock.enter(limits)?)
     }
 
     /// As [`Strategy::enter`], for a step, which is open then.
@@ -399,9 +381,12 @@ impl Strategy {
 
     /// As [`Strategy::enter`], without waiting: FAILED_PRECONDITION if another thread has the step lock.
     pub(super) fn enter_now(&self) -> Result<StepGuard<'_>> {
-        let lock = self.inner().steps.lock.enter_now()?;
-        self.inner().steps.draining.check().map_err(|late| self.draining(&late))?;
-        Ok(lock)
+        self.not_draining(self.inner().steps.lock.enter_now()?)
+    }
+
+    fn not_draining<'a>(&self, lock: StepGuard<'a>) -> Result<StepGuard<'a>> {
+        let late = self.inner().steps.draining.check();
+        late.map(|()| lock).map_err(|late| self.draining(&late))
     }
 
     pub(super) fn open_step(&self) -> Result<()> {
@@ -514,6 +499,11 @@ impl Strategy {
             )),
         }
     }
+}
+
+/// The error of a step of which these replicas have failed.
+fn failed(failures: Vec<ReplicaFailure>, summary: String, status: Option<Status>) -> Error {
+    Error::Replicas(ReplicaFailures { failures, summary, overruling_status: status })
 }
 
 /// The coordinator's presence in an open step. If this library panics there, replicas may still be

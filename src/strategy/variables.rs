@@ -470,7 +470,7 @@ pub(super) fn write_in_replica(
     value: Value,
     write: impl FnOnce(&Strategy, Value) -> Result<()> + Send + 'static,
 ) -> Result<()> {
-    let operation = Operation::writing(variable, verb);
+    let operation = Operation::writing(std::slice::from_ref(variable), verb);
     let target = variable.clone();
     let merge = move |strategy: &Strategy, calls: &mut [&mut MergeCall]| {
         let values = calls.iter().filter_map(|call| call.arguments.clone()).collect();
