@@ -25,6 +25,16 @@ use crate::observe::log::{self, Level};
 use crate::observe::{self, Phase as Time};
 use crate::values::Value;
 
+/// A run, before it begins.
+struct NewRun {
+    callback: Callback,
+    arguments: Option<Value>,
+    limits: Limits,
+    user_data: Option<RunUserData>,
+    /// Called for what callbacks read, if it is a trial.
+    watcher: Option<Arc<dyn Watcher>>,
+}
+
 /// How a step has ended.
 enum Ending {
     /// All callbacks have returned.
@@ -58,7 +68,8 @@ impl Strategy {
         // and `Present` waits for the callbacks then. So `run_step` returns, or unwinds, only after
         // all callbacks did, and `function` is borrowed until then.
         let callback = unsafe { Callback::borrowed(function) };
-        self.run_step(callback, arguments, Limits::default(), None, None)
+        let limits = Limits::default();
+        self.run_step(NewRun { callback, arguments, limits, user_data: None, watcher: None })
     }
 
     /// As [`Strategy::run`], for a trial, a step that the caller makes fail: it has the number of the next step.
@@ -71,7 +82,8 @@ impl Strategy {
     ) -> Result<Option<Value>> {
         // SAFETY: as in `run`; the caller is in no step, so in none that has limits.
         let callback = unsafe { Callback::borrowed(function) };
-        self.run_step(callback, arguments, Limits::default(), None, Some(watcher))
+        let (limits, watcher) = (Limits::default(), Some(watcher));
+        self.run_step(NewRun { callback, arguments, limits, user_data: None, watcher })
     }
 
     /// As [`Strategy::run`], but returns when the limits say so, with the callbacks that are late
@@ -85,7 +97,8 @@ impl Strategy {
         limits: Limits,
         user_data: Option<RunUserData>,
     ) -> Result<Option<Value>> {
-        self.run_step(Callback::Owned(function), arguments, limits, user_data, None)
+        let callback = Callback::Owned(function);
+        self.run_step(NewRun { callback, arguments, limits, user_data, watcher: None })
     }
 
     /// Whether this thread is in a merge call or an update of a step of this strategy that has limits: runs that
@@ -94,24 +107,17 @@ impl Strategy {
         step_place(self).is_some_and(|step| step.limits.is_bounded())
     }
 
-    fn run_step(
-        &self,
-        callback: Callback,
-        arguments: Option<Value>,
-        limits: Limits,
-        user_data: Option<RunUserData>,
-        watcher: Option<Arc<dyn Watcher>>,
-    ) -> Result<Option<Value>> {
+    fn run_step(&self, run: NewRun) -> Result<Option<Value>> {
         require_cross_replica(self)?;
         match step_place(self) {
-            None => self.run_outermost(callback, arguments, limits, user_data, watcher),
-            Some(_) if limits.is_bounded() => Err(Error::invalid(
+            None => self.run_outermost(run),
+            Some(_) if run.limits.is_bounded() => Err(Error::invalid(
                 "options",
                 "a run inside of a merge call ends with the run around it; give that one the \
                  deadline or the cancellation token",
             )),
             Some(outer) => {
-                let result = self.run_nested(callback, arguments, outer, user_data);
+                let result = self.run_nested(run, outer);
                 if let Err(error) = &result {
                     self.poison_after(error);
                 }
@@ -120,14 +126,8 @@ impl Strategy {
         }
     }
 
-    fn run_outermost(
-        &self,
-        callback: Callback,
-        arguments: Option<Value>,
-        limits: Limits,
-        user_data: Option<RunUserData>,
-        watcher: Option<Arc<dyn Watcher>>,
-    ) -> Result<Option<Value>> {
+    fn run_outermost(&self, run: NewRun) -> Result<Option<Value>> {
+        let NewRun { callback, arguments, limits, user_data, watcher } = run;
         let (mut lock, remote) = self.begin_run(arguments.as_ref(), &limits)?;
         let is_trial = watcher.is_some();
         let place = lock.next_step(is_trial);
@@ -187,18 +187,13 @@ impl Strategy {
         });
     }
 
-    fn run_nested(
-        &self,
-        callback: Callback,
-        arguments: Option<Value>,
-        outer: StepPosition,
-        user_data: Option<RunUserData>,
-    ) -> Result<Option<Value>> {
+    fn run_nested(&self, run: NewRun, outer: StepPosition) -> Result<Option<Value>> {
         // An abandoned nested run leaves replicas behind that may not even have begun its step: the merge function
         // must not start another run.
         if let Some(why) = outer.limits.exceeded() {
             return Err(why.within("before its callbacks were called"));
         }
+        let NewRun { callback, arguments, user_data, .. } = run;
         let remote = self.begin_nested(arguments.as_ref())?;
         let step = StepPosition { depth: outer.depth + 1, ..outer };
         let record = self.record(step.depth);
