@@ -1,4 +1,5 @@
-//! Heavy computations: the same results on many threads, on one, and where the system has no thread. Alone in
+//! Heavy computations: the same results on many threads, on one, where the system has no thread, and after
+//! the end of all threads; and rayon's global pool is never started. Alone in
 //! its process, whose threads it counts and refuses.
 
 mod threads;
@@ -12,8 +13,9 @@ use threads::allowing;
 use umbo::device::DeviceId;
 use umbo::equivalence::{CheckOptions, check};
 use umbo::error::{Result, Status};
-use umbo::executor::computing::{for_each, for_each_part, map, map_ranges};
-use umbo::executor::{affinity, shutdown, thread};
+use umbo::executor::computing::{for_each_part, map, map_elements, map_ranges};
+use umbo::executor::thread::{self, Purpose};
+use umbo::executor::{affinity, shutdown};
 use umbo::input::{Dataset, MapOptions};
 use umbo::optimizer::{GradientMode, Gradients, LossReduction};
 use umbo::strategy::variables::{self, Initial, NewVariable};
@@ -22,6 +24,18 @@ use umbo::tensor::{Shape, Tensor};
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Synchronization, Variable};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
+
+/// How many threads compute when there can be any: none beside the caller on one processor.
+fn expected() -> usize {
+    match affinity::process_processors().count() {
+        1 => 0,
+        count => count,
+    }
+}
+
+fn alive() -> usize {
+    thread::alive(Purpose::Compute)
+}
 
 const ELEMENTS: usize = 50_003;
 
@@ -32,8 +46,7 @@ fn computes() -> bool {
         part.iter_mut().enumerate().for_each(|(at, element)| *element += first + at);
     });
     let ranges = map_ranges(ELEMENTS, |range| range);
-    let mut doubled = list.clone();
-    for_each(&mut doubled, 1000, |element| *element *= 2);
+    let doubled = map_elements(&list, |element| 2 * element).unwrap();
     // One in the other.
     let nested = map(&[0, 1, 2], ELEMENTS, |&item: &usize| {
         map_ranges(ELEMENTS, |range| range.len() + item).into_iter().sum::<usize>()
@@ -42,7 +55,7 @@ fn computes() -> bool {
         && ranges.iter().cloned().flatten().eq(0..ELEMENTS)
         && ranges.len() > 1
         && doubled.into_iter().eq((0..ELEMENTS).map(|element| 2 * element))
-        && nested == [0, 1, 2].map(|item| ELEMENTS + item * ranges.len())
+        && nested.unwrap() == [0, 1, 2].map(|item| ELEMENTS + item * ranges.len())
 }
 
 fn variable(strategy: &Strategy, name: &str, elements: usize) -> Variable {
@@ -191,32 +204,56 @@ fn heavy_work_is_the_same_whoever_does_it() {
         error.to_string()
     };
 
-    // Without threads, with one, and with as many as there are processors.
+    // Without threads, and with fewer than are wanted; the pool's that were started end again.
     let alone = allowing(0, || {
         assert!(computes() && reads(&good, ROWS));
         (model.reports(), damage(&bad))
     });
+    assert_eq!(alive(), 0);
     assert!(alone.0[0].starts_with("equivalent"), "{}", alone.0[0]);
     assert!(alone.0[1..].iter().all(|text| text.starts_with("not equivalent")), "{alone:?}");
-    allowing(1, || assert!(computes()));
+    std::thread::sleep(Duration::from_millis(150));
+    allowing(expected() as i64 - 1, || assert!(computes()));
+    assert_eq!(alive(), 0);
+
+    // A while later there are all of them, and everything comes out as before.
+    std::thread::sleep(Duration::from_millis(150));
     assert!(computes() && reads(&good, ROWS));
+    assert_eq!(alive(), expected());
     assert_eq!((model.reports(), damage(&bad)), alone);
 
-    // The caller and threads of the library have computed, these on all processors.
-    let here = thread::current_name();
+    // The pool's threads and no others have computed, on all processors.
     let names = map(&[(); 100], ELEMENTS, |()| {
-        std::thread::sleep(Duration::from_millis(1));
         (thread::current_name(), affinity::current_thread_processors().unwrap())
     });
-    let (own, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|(name, _)| *name == here);
-    assert!(!own.is_empty());
-    assert_eq!(others.is_empty(), affinity::process_processors().count() == 1);
-    for (name, processors) in others {
-        assert_eq!((&*name, &processors), ("umbo-compute", affinity::process_processors()));
+    for (name, processors) in names.unwrap() {
+        assert_eq!(name.starts_with("umbo-compute-"), expected() > 0, "{name}");
+        assert!(expected() == 0 || processors == *affinity::process_processors());
     }
-    // Where there is little to do nobody is asked.
-    assert_eq!(map(&[1, 2], 10, |_| thread::current_name()), [here.clone(), here]);
+
+    // Where there is little to do nobody is asked, nor from a thread of the program's own pool, which
+    // would do the program's work while it waits.
+    let here = thread::current_name();
+    assert_eq!(map(&[1, 2], 10, |_| thread::current_name()).unwrap(), [here.clone(), here]);
+    let programs = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let ours = || map_ranges(ELEMENTS, |_| thread::current_name().starts_with("umbo-compute-"));
+    assert!(programs.install(ours).into_iter().all(|ours| !ours));
+
+    // Nobody ends the threads under somebody who computes.
     drop(model);
+    if expected() > 0 {
+        for error in map_ranges(ELEMENTS, |_| shutdown::shut_down().unwrap_err()) {
+            assert_eq!(error.status(), Status::FailedPrecondition);
+            assert!(error.to_string().contains("heavy computations are in use"), "{error}");
+        }
+        assert_eq!(alive(), expected());
+    }
+    for _ in 0..3 {
+        assert!(computes());
+        assert_eq!(alive(), expected());
+        shutdown::shut_down().unwrap();
+        assert_eq!(alive(), 0);
+    }
 
     // Several at once, one of which has a panic that reaches its caller alone.
     std::thread::scope(|scope| {
@@ -250,6 +287,8 @@ fn heavy_work_is_the_same_whoever_does_it() {
     drop(iterator);
     shutdown::shut_down().unwrap();
 
+    // The first to start rayon's global pool.
+    rayon::ThreadPoolBuilder::new().num_threads(1).build_global().unwrap();
     for path in [good, bad] {
         std::fs::remove_file(path).unwrap();
     }

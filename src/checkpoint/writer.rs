@@ -112,7 +112,7 @@ impl Snapshot {
             let mut hasher = Hasher::new();
             hasher.update(piece);
             hasher
-        });
+        })?;
         let mut checksums = vec![Hasher::new(); self.tensors.len()];
         for ((index, _), of_piece) in pieces.iter().zip(&hashed) {
             checksums[*index].combine(of_piece);

@@ -274,13 +274,7 @@ fn elements_of_rows(table: &Variable, added: &[AddedRows], counts: bool) -> Resu
 fn widened<T: Element + Into<f64>>(buffer: &Tensor) -> Result<Vec<f64>> {
     let contiguous = buffer.on_host()?.to_contiguous()?;
     let view = contiguous.reading()?;
-    let elements = view.as_slice::<T>().unwrap_or_default();
-    let mut wide = memory::list(elements.len(), "elements of a gradient")?;
-    wide.resize(elements.len(), 0.0);
-    computing::for_each_part(&mut wide, |first, part| {
-        part.iter_mut().zip(&elements[first..]).for_each(|(to, &element)| *to = element.into());
-    });
-    Ok(wide)
+    computing::map_elements(view.as_slice::<T>().unwrap_or_default(), |&element| element.into())
 }
 
 /// Looks at what a step is about to commit, and refuses the commit.

@@ -1,21 +1,45 @@
-//! Heavy computations that wait for nobody, shared with threads that are there for one call.
+//! Heavy computations that wait for nobody, shared by a thread pool of rayon's.
 //!
 //! Here belongs what takes milliseconds or more, stands beside steps and not in them, and depends on
 //! its arguments alone: comparing gradients, widening them, decompressing files. What microseconds
 //! count for is done by [`super::workers`]; what may wait, for the caller's functions above all, by
 //! [`super::pool`].
 //!
-//! The calling thread takes part, so that the work is done where the system has no other thread, too. Results do
-//! not depend on who computes them: everything is computed in the floating-point mode that processes start with,
-//! and results are in the order of the items.
+//! Only functions of the library's own run in this pool, never the caller's code, and none that takes
+//! a lock which it keeps over a call of this module, or that waits for another thread: a thread of a
+//! pool that steals work does other work while it waits for its own, on the same stack. At most they
+//! wait for a disk.
+//!
+//! The pool belongs to the process and is private: rayon's global one is never started, whose threads
+//! would be none of the executor's. Its threads are started by [`thread::spawn`] when they are first
+//! needed, as many as the process has processors, and stay until [`super::shutdown`]. Where there can
+//! be none (the system refuses, or the process has one processor) the
+//! calling thread does the work, and a later call tries again. The same goes for a thread of a rayon
+//! pool of the program's: there rayon would have it do the program's work while it waits.
+//!
+//! Results do not depend on who computes them: everything is computed in the floating-point mode that
+//! processes start with, and results are in the order of the items.
 
+use std::cell::Cell;
+use std::io;
+use std::mem;
 use std::ops::Range;
-use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rayon::iter::{
+    IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator,
+    IntoParallelRefMutIterator, ParallelIterator,
+};
+use rayon::slice::ParallelSliceMut;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::affinity;
 use super::floating_point::in_default_mode;
-use super::thread::spawn_scoped;
-use parking_lot::Mutex;
+use super::thread::{self, Handle, Purpose, ThreadOptions};
+use crate::error::{Error, Result, memory};
+use crate::observe::log::{self, Level};
+use parking_lot::{Mutex, MutexGuard};
 
 /// A range of fewer elements is not worth another thread's attention.
 const LEAST_ELEMENTS: usize = 16 << 10;
@@ -23,68 +47,216 @@ const LEAST_ELEMENTS: usize = 16 << 10;
 /// The most ranges that elements are cut into, so that what is kept of each is little.
 const MOST_RANGES: usize = 256;
 
+/// The most threads.
+const MOST_THREADS: usize = 256;
+
+/// How long no pool is made after the system has refused one.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The pool. Nobody waits for it: a caller that finds it taken does its work alone.
+static STATE: Mutex<ComputingState> = Mutex::new(ComputingState { threads: None, refused: None });
+
+thread_local! {
+    /// Whether this thread is one of the pool's.
+    static OURS: Cell<bool> = const { Cell::new(false) };
+}
+
+#[derive(Default)]
+struct ComputingState {
+    /// A computing thread holds a clone, which is made under the lock.
+    threads: Option<Arc<ComputingThreads>>,
+    /// When the system last refused a pool.
+    refused: Option<Instant>,
+}
+
+struct ComputingThreads {
+    pool: ThreadPool,
+    handles: Vec<Handle>,
+}
+
 /// The results of `function` for the elements `0..elements`, cut into at most 256 ranges of some ten
 /// thousand elements or more each, in the order of the ranges. The cuts depend on `elements` alone.
-/// `function` and what it returns are small. Blocks until all is done. A panic of `function` reaches the caller.
+/// `function` and what it returns are small, and it follows the rules of this module. Blocks until all
+/// is done. A panic of `function` reaches the caller.
 pub fn map_ranges<R: Send>(elements: usize, function: impl Fn(Range<usize>) -> R + Sync) -> Vec<R> {
     let each = elements_per_range(elements);
     let range = |index: usize| index * each..elements.min((index + 1) * each);
-    share((0..elements.div_ceil(each)).map(range), function)
+    let count = elements.div_ceil(each);
+    let compute = |index: usize| function(range(index));
+    in_pool(count, |parallel| match parallel {
+        true => (0..count).into_par_iter().map(compute).collect(),
+        false => (0..count).map(compute).collect(),
+    })
 }
 
 /// Calls `function` with consecutive parts of `elements` and where each begins. As [`map_ranges`] in
 /// all else.
 pub fn for_each_part<T: Send>(elements: &mut [T], function: impl Fn(usize, &mut [T]) + Sync) {
     let each = elements_per_range(elements.len());
-    let parts = elements.chunks_mut(each).enumerate();
-    share(parts, |(index, part)| function(index * each, part));
+    let compute = |(index, part): (usize, &mut [T])| function(index * each, part);
+    in_pool(elements.len().div_ceil(each), |parallel| match parallel {
+        true => elements.par_chunks_mut(each).enumerate().for_each(compute),
+        false => elements.chunks_mut(each).enumerate().for_each(compute),
+    });
 }
 
 /// Calls `function` with each of `items`, `least` or more of them at a time. As [`map_ranges`] in all else.
 pub fn for_each<T: Send>(items: &mut [T], least: usize, function: impl Fn(&mut T) + Sync) {
-    share(items.chunks_mut(least), |items| items.iter_mut().for_each(&function));
+    in_pool(items.len() / least, |parallel| match parallel {
+        true => items.par_iter_mut().with_min_len(least).for_each(&function),
+        false => items.iter_mut().for_each(&function),
+    });
 }
 
 /// The results of `function` for each of `items`, in their order. `size` says how many elements, or
-/// bytes, there are to compute with in all of them; for few no other thread is asked. Blocks until all is done. A
-/// panic of `function` reaches the caller.
+/// bytes, there are to compute with in all of them; for few no other thread is asked. `function` follows
+/// the rules of this module. Blocks until all is done. A panic of `function` reaches the caller.
+/// RESOURCE_EXHAUSTED if there is no memory for the list, before anything is computed.
 pub fn map<T: Sync, R: Send>(
     items: &[T],
     size: usize,
     function: impl Fn(&T) -> R + Sync,
-) -> Vec<R> {
-    match size < LEAST_ELEMENTS {
-        true => in_default_mode(|| items.iter().map(function).collect()),
-        false => share(items.iter(), function),
-    }
+) -> Result<Vec<R>> {
+    map_runs(items, if size < LEAST_ELEMENTS { items.len().max(1) } else { 1 }, function)
+}
+
+/// As [`map`] for items that take nanoseconds each, such as elements to convert.
+pub fn map_elements<T: Sync, R: Send>(
+    elements: &[T],
+    function: impl Fn(&T) -> R + Sync,
+) -> Result<Vec<R>> {
+    map_runs(elements, LEAST_ELEMENTS, function)
+}
+
+/// As [`map`], with `least` items or more at a time.
+fn map_runs<T: Sync, R: Send>(
+    items: &[T],
+    least: usize,
+    function: impl Fn(&T) -> R + Sync,
+) -> Result<Vec<R>> {
+    let mut results = memory::list(items.len(), "results")?;
+    in_pool(items.len() / least, |parallel| match parallel {
+        // Into memory that is there, which no thread but the one that fills it has touched.
+        true => items.par_iter().with_min_len(least).map(&function).collect_into_vec(&mut results),
+        false => results.extend(items.iter().map(&function)),
+    });
+    Ok(results)
 }
 
 fn elements_per_range(elements: usize) -> usize {
     elements.div_ceil(MOST_RANGES).max(LEAST_ELEMENTS)
 }
 
-/// The results of `function` for all tasks, in their order. Each thread takes the next task when it has done one.
-fn share<T: Send, R: Send>(
-    tasks: impl ExactSizeIterator<Item = T> + Send,
-    function: impl Fn(T) -> R + Sync,
-) -> Vec<R> {
-    let threads = affinity::process_processors().count().min(tasks.len()).min(MOST_RANGES);
-    let tasks = Mutex::new(tasks.enumerate());
-    let next = || tasks.lock().next();
-    let take = || next().map(|(index, task)| (index, function(task)));
-    let work = || in_default_mode(|| std::iter::from_fn(take).collect::<Vec<_>>());
-    let mut results = std::thread::scope(|scope| {
-        let others = 1..threads;
-        let others = others.map_while(|_| spawn_scoped(scope, "umbo-compute", work).ok());
-        let others: Vec<_> = others.collect();
-        let mut results = work();
-        for thread in others {
-            results.extend(thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+/// Runs `body` in the pool and tells it so, or on the calling thread. Nowhere else are parallel
+/// iterators run, so that none is ever run in another pool.
+fn in_pool<R: Send>(items: usize, body: impl FnOnce(bool) -> R + Send) -> R {
+    if items > 1 && OURS.get() {
+        return body(true);
+    }
+    let alone = items < 2 || rayon::current_thread_index().is_some();
+    match if alone { None } else { threads() } {
+        Some(threads) => threads.pool.install(|| body(true)),
+        None => in_default_mode(|| body(false)),
+    }
+}
+
+/// The threads, made if there are none; none if there can be none now.
+fn threads() -> Option<Arc<ComputingThreads>> {
+    let count = affinity::process_processors().count().min(MOST_THREADS);
+    if count < 2 {
+        return None;
+    }
+    let mut state = STATE.try_lock()?;
+    if let Some(threads) = &state.threads {
+        return Some(Arc::clone(threads));
+    }
+    if state.refused.is_some_and(|when| when.elapsed() < PAUSE) {
+        return None;
+    }
+    match ComputingThreads::start(count) {
+        Ok(threads) => {
+            state.refused = None;
+            Some(Arc::clone(state.threads.insert(Arc::new(threads))))
         }
-        results
-    });
-    results.sort_unstable_by_key(|&(index, _)| index);
-    results.into_iter().map(|(_, result)| result).collect()
+        Err(error) => {
+            state.refused = Some(Instant::now());
+            drop(state);
+            log::log(Level::Warning, || {
+                format!("heavy work is done on the calling thread: {error}")
+            });
+            None
+        }
+    }
+}
+
+impl ComputingThreads {
+    fn start(count: usize) -> Result<ComputingThreads> {
+        let mut handles = Vec::with_capacity(count);
+        let mut refusal = None;
+        let spawn = |builder: rayon::ThreadBuilder| {
+            let options =
+                ThreadOptions::new(format!("umbo-compute-{}", builder.index()), Purpose::Compute);
+            let body = move || {
+                OURS.set(true);
+                // A thread begins with its starter's mode.
+                in_default_mode(|| builder.run());
+            };
+            match thread::spawn(&options, body) {
+                Ok(handle) => handles.push(handle),
+                Err(error) => {
+                    refusal = Some(error);
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
+            }
+            Ok(())
+        };
+        match ThreadPoolBuilder::new().num_threads(count).spawn_handler(spawn).build() {
+            Ok(pool) => {
+                // Each thread has looked for work once, so that what crossbeam makes for the process
+                // when it first looks is made.
+                pool.broadcast(|_| ());
+                Ok(ComputingThreads { pool, handles })
+            }
+            Err(error) => {
+                // rayon has told those that were started to end.
+                join(handles);
+                Err(refusal.unwrap_or_else(|| Error::ResourceExhausted(error.to_string())))
+            }
+        }
+    }
+
+    /// Ends the threads and waits until they have ended.
+    fn end(self) {
+        drop(self.pool);
+        join(self.handles);
+    }
+}
+
+fn join(handles: Vec<Handle>) {
+    for handle in handles {
+        // Panics of functions are the callers', so the thread has none.
+        let _ = handle.join();
+    }
+}
+
+/// The right to end the threads. While it lives nobody computes in them.
+pub(super) struct Idle(MutexGuard<'static, ComputingState>);
+
+/// The right to end the threads; nothing while somebody computes in them or starts them.
+pub(super) fn idle() -> Option<Idle> {
+    let state = STATE.try_lock()?;
+    // Clones are made under the lock, so that there will be none.
+    let used = state.threads.as_ref().is_some_and(|threads| Arc::strong_count(threads) > 1);
+    (!used).then_some(Idle(state))
+}
+
+impl Idle {
+    /// Ends the threads, which later work starts anew, and waits until they have ended.
+    pub(super) fn end(mut self) {
+        if let Some(threads) = mem::take(&mut *self.0).threads.and_then(Arc::into_inner) {
+            threads.end();
+        }
+    }
 }
 
 #[cfg(test)]

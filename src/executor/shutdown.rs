@@ -1,14 +1,14 @@
 //! The end of all threads, for programs that unload the library or look for leaks.
 
 use super::thread::{self, Purpose};
-use super::workers;
+use super::{computing, workers};
 use crate::error::{Error, Result};
 
 /// Ends the threads that no object needs, and waits for their end. What needs threads later starts
 /// them anew.
 ///
 /// FAILED_PRECONDITION, and nothing is ended, while objects have threads of their own, and in central
-/// work or beside it.
+/// work and heavy computations or beside them.
 pub fn shut_down() -> Result<()> {
     let mut alive = Vec::new();
     for (purpose, threads) in [
@@ -28,10 +28,15 @@ pub fn shut_down() -> Result<()> {
             alive.join("; ")
         )));
     }
-    if workers::end() {
-        return Ok(());
+    let in_use = |what: &str| {
+        Error::precondition(format!(
+            "the threads for {what} are in use by another call; call this after it has returned"
+        ))
+    };
+    let Some(computing) = computing::idle() else { return Err(in_use("heavy computations")) };
+    if !workers::end() {
+        return Err(in_use("central work"));
     }
-    Err(Error::precondition(
-        "the threads for central work are in use by another call; call this after it has returned",
-    ))
+    computing.end();
+    Ok(())
 }

@@ -8,12 +8,11 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::thread::JoinHandleExt;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
@@ -43,12 +42,14 @@ pub enum Purpose {
     Pool,
     /// Makes elements ahead of their consumer.
     Prefetch,
+    /// Shares heavy computations that wait for nobody.
+    Compute,
     /// Writes checkpoints while training goes on.
     Checkpoint,
 }
 
 /// How many threads of each purpose are alive.
-static ALIVE: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];
+static ALIVE: [AtomicUsize; 6] = [const { AtomicUsize::new(0) }; 6];
 
 /// How many threads of this purpose are alive in this process.
 pub fn alive(purpose: Purpose) -> usize {
@@ -197,7 +198,12 @@ pub fn spawn(options: &ThreadOptions, body: impl FnOnce() + Send + 'static) -> R
     let alive = Alive::new(options.purpose);
     let main = move || {
         let _alive = alive;
-        begin(everywhere);
+        if everywhere {
+            // Where the system refuses, the thread runs where its starter does.
+            let _ = affinity::bind_current_thread(affinity::process_processors());
+        }
+        // It has just begun.
+        let _ = init_thread();
         body();
     };
     let builder = thread::Builder::new().name(options.name.to_string());
@@ -208,30 +214,6 @@ pub fn spawn(options: &ThreadOptions, body: impl FnOnce() + Send + 'static) -> R
             options.name, options.stack_bytes
         ))
     })
-}
-
-/// As [`spawn`], for a thread that is there as long as `scope`, and may run on all processors of the process.
-pub(super) fn spawn_scoped<'scope, R: Send + 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    name: &str,
-    body: impl FnOnce() -> R + Send + 'scope,
-) -> io::Result<ScopedJoinHandle<'scope, R>> {
-    let main = move || {
-        begin(true);
-        body()
-    };
-    let builder = thread::Builder::new().name(name.into()).stack_size(process_stack_bytes());
-    let _masked = Masked::new();
-    builder.spawn_scoped(scope, main)
-}
-
-/// The calling thread, one of the library's, has just begun.
-fn begin(everywhere: bool) {
-    if everywhere {
-        // Where the system refuses, the thread runs where its starter does.
-        let _ = affinity::bind_current_thread(affinity::process_processors());
-    }
-    let _ = init_thread();
 }
 
 /// Blocks signals on this thread, and so on the threads that it makes, until it is dropped.

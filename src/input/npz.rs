@@ -41,7 +41,7 @@ impl Dataset {
         }
         // Each array is a stream of its own, so several are decompressed at a time.
         let read = |&index: &usize| read_entry(path, &mut archive.clone(), index);
-        let arrays = computing::map(&chosen, map.len(), read);
+        let arrays = computing::map(&chosen, map.len(), read)?;
         let mut fields = Vec::new();
         for (index, array) in chosen.into_iter().zip(arrays) {
             let array = array?;

@@ -5,11 +5,12 @@ mod flaws;
 mod splits;
 
 use super::dry_run::{DryRunPart, Parts};
-use super::evidence::Evidence;
+use super::evidence::{Evidence, Others};
 use super::example_weights;
 use super::report::{Finding, Subject, Verdict, place};
 use super::vectors::{LinearCombination, VectorMeasure};
 use crate::error::Result;
+use crate::executor::computing;
 use crate::optimizer::LossReduction;
 use crate::values::variable::Variable;
 
@@ -17,12 +18,40 @@ use crate::values::variable::Variable;
 pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) -> Result<()> {
     let Some(gradients) = evidence.gradients else { return Ok(()) };
     let additive = example_weights::are_additive(evidence);
-    for (index, variable) in evidence.variables().iter().enumerate() {
-        let (declared, measure) = (gradients.loss_reduction(), evidence.measure(index, variable));
-        let case = GradientCase { evidence, declared, additive, index, variable, measure };
-        findings.push(case.judge()?);
+    let cases = evidence.variables().iter().enumerate().map(|(index, variable)| GradientCase {
+        evidence,
+        declared: gradients.loss_reduction(),
+        additive,
+        index,
+        variable,
+        measure: evidence.measure(index, variable),
+    });
+    let cases: Vec<_> = cases.collect();
+    // What differs is explained one by one: that looks at other variables and at the batch, which may
+    // be on a device that is waited for.
+    let elements = cases.iter().map(|case| case.measure.elements).sum();
+    for (case, judged) in cases.iter().zip(computing::map(&cases, elements, GradientCase::judge)?) {
+        findings.push(match judged {
+            Judged::Finding(finding) => finding,
+            Judged::Differs(differences) => case.explained(&differences)?,
+        });
     }
     Ok(())
+}
+
+/// What the gradient of a variable alone shows.
+enum Judged<'a> {
+    Finding(Finding),
+    Differs(Differences<'a>),
+}
+
+/// How differently split batches compare.
+struct Differences<'a> {
+    others: &'a Others,
+    /// The gradient depends on the split, and not only on the size of the batch.
+    on_split: bool,
+    /// The largest difference, as a fraction of the largest element.
+    relative: f64,
 }
 
 /// One variable's gradient.
@@ -36,22 +65,22 @@ struct GradientCase<'a> {
     measure: VectorMeasure<'a>,
 }
 
-impl GradientCase<'_> {
-    fn judge(&self) -> Result<Finding> {
+impl<'a> GradientCase<'a> {
+    fn judge(&self) -> Judged<'a> {
         let written = |parts: &Parts| parts.iter().any(|part| part.counted(self.index).is_some());
         if !self.evidence.runs().any(written) {
             let text = "no replica writes it, so the variable would not be updated";
-            return Ok(self.finding(Verdict::NotWritten, text));
+            return Judged::Finding(self.finding(Verdict::NotWritten, text));
         }
         let flaw = self.not_overwritten().or_else(|| self.not_finite());
         if let Some(flaw) = flaw.or_else(|| self.not_repeatable()) {
-            return Ok(flaw);
+            return Judged::Finding(flaw);
         }
         match &self.evidence.others {
             Some(others) => self.compare(others),
             None => {
                 let text = "nothing to compare with on one replica";
-                Ok(self.finding(Verdict::Equal, text))
+                Judged::Finding(self.finding(Verdict::Equal, text))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! How differently split batches compare, and which mistake explains the difference.
 
-use super::GradientCase;
+use super::{Differences, GradientCase, Judged};
 use crate::equivalence::dry_run::{DryRunPart, Parts};
 use crate::equivalence::evidence::Others;
 use crate::equivalence::example_weights;
@@ -21,7 +21,7 @@ const REDUCTIONS: [LossReduction; 3] =
     [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean];
 
 impl GradientCase<'_> {
-    pub(super) fn compare(&self, others: &Others) -> Result<Finding> {
+    pub(super) fn compare<'o>(&self, others: &'o Others) -> Judged<'o> {
         let whole = self.update(&others.whole);
         let compared = [&self.evidence.split, &others.uneven]
             .map(|parts| difference(&self.update(parts), &whole, &self.measure));
@@ -29,15 +29,21 @@ impl GradientCase<'_> {
         let on_split = compared.iter().any(|found| found.exceeds);
         let all = compared.iter().chain([&smaller]);
         let relative = all.fold(0.0, |most, found| found.relative.max(most));
-        let is_certain = || self.certain_reduction(others).filter(|_| self.additive);
-        let mut finding = if on_split || smaller.exceeds {
-            self.explain(others, on_split)?
-        } else if let Some(written) = is_certain() {
-            self.wrong_reduction(others, written)
-        } else {
-            self.finding(Verdict::Equal, "the same")
+        if on_split || smaller.exceeds {
+            return Judged::Differs(Differences { others, on_split, relative });
+        }
+        let mut finding = match self.certain_reduction(others).filter(|_| self.additive) {
+            Some(written) => self.wrong_reduction(others, written),
+            None => self.finding(Verdict::Equal, "the same"),
         };
         finding.difference = relative;
+        Judged::Finding(finding)
+    }
+
+    /// Which mistake explains these differences.
+    pub(super) fn explained(&self, differences: &Differences<'_>) -> Result<Finding> {
+        let mut finding = self.explain(differences.others, differences.on_split)?;
+        finding.difference = differences.relative;
         Ok(finding)
     }
 
