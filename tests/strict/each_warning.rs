@@ -33,7 +33,7 @@ enum Strictly {
 use Strictly::{Fails, FailsInProcess, Warns};
 
 /// A place in the sources: its file, words near it, and what it is to those who are strict.
-const SITES: [(&str, &str, Strictly); 20] = [
+const SITES: [(&str, &str, Strictly); 21] = [
     (
         "observe/environment.rs",
         "UMBO_TRACE: no trace",
@@ -59,6 +59,7 @@ const SITES: [(&str, &str, Strictly); 20] = [
     ("equivalence/first_batch.rs", "not checked", Warns("says what UMBO_CHECK cannot do")),
     ("observe/trace/mod.rs", "ends here", Warns("tells of the disk")),
     ("executor/workers.rs", "fewer threads", Warns("tells of the machine")),
+    ("executor/computing.rs", "on the calling thread", Warns("tells of the machine")),
     (
         "strategy/central_storage.rs",
         "take turns",

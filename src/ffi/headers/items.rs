@@ -1,12 +1,19 @@
-//! What a source file of the C layer declares, as C writes it. Functions with `#[c_call]` and structs with
-//! `#[c_struct]` are declared as these attributes make them.
+//! What a source file of the C layer declares: cbindgen says how C writes it, and syn reads what cbindgen
+//! does not, the attributes.
+//!
+//! cbindgen sees items as they stand in its source, and not what attributes make of them. So it is given a
+//! source of its own, in which the functions with `#[c_call]` and the structs with `#[c_struct]` are written out.
 
-use syn::ext::IdentExt;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs, process};
+
+use cbindgen::{Builder, Config, Language, Layout, Style};
+use quote::{ToTokens, quote};
 use syn::punctuated::Punctuated;
 use syn::{
-    Attribute, BinOp, Expr, ExprLit, Field as SourceField, Fields, GenericArgument, Item as Source,
-    ItemStruct, Lit, Meta, MetaNameValue, PathArguments, ReturnType, Token, Type, TypeBareFn, UnOp,
-    Visibility,
+    Attribute, BinOp, Expr, ExprLit, Fields, File, Ident, Item as Source, ItemFn, ItemStruct, Lit,
+    Meta, MetaNameValue, Token, Type, UnOp, Visibility, parse_quote,
 };
 
 /// Something that a source file declares.
@@ -49,23 +56,24 @@ pub struct Field {
 
 /// What a source declares: constants, types, functions, each in its order.
 pub fn items(source: &str) -> Result<Vec<Declaration>, String> {
-    let file = syn::parse_file(source).map_err(|error| error.to_string())?;
+    let File { items, .. } = syn::parse_file(source).map_err(|error| error.to_string())?;
+    let declared: Vec<_> = items.into_iter().filter_map(declared).collect();
+    let mut written = in_c(&declared)?;
     let mut items = Vec::new();
-    for item in &file.items {
-        let (visibility, name, attributes) = match item {
-            Source::Const(item) => (&item.vis, &item.ident, &item.attrs),
-            Source::Struct(item) => (&item.vis, &item.ident, &item.attrs),
-            Source::Type(item) => (&item.vis, &item.ident, &item.attrs),
-            Source::Fn(item) => (&item.vis, &item.sig.ident, &item.attrs),
-            _ => continue,
-        };
-        let (is_public, name) = (matches!(visibility, Visibility::Public(_)), name.to_string());
-        if is_public && name.to_lowercase().starts_with("umbo_") {
-            let kind = kind(item).map_err(|problem| format!("{name}: {problem}"))?;
-            let is_begun = attribute(attributes, "c_struct").is_some();
-            let documentation = documentation(attributes);
-            items.push(Declaration { documentation, name, kind, is_begun });
+    for (name, source) in &declared {
+        let mut kind = written
+            .remove(&name.to_string())
+            .ok_or_else(|| format!("{name}: C has no such thing"))?;
+        match (&mut kind, source) {
+            (DeclarationKind::Struct(fields), Source::Struct(source)) => complete(fields, source)?,
+            (DeclarationKind::Constant { of, .. }, Source::Const(source)) => {
+                *of = enum_of(&source.ty)
+            }
+            _ => {}
         }
+        let (attributes, name) = (attributes(source), name.to_string());
+        let is_begun = attribute(attributes, "c_struct").is_some();
+        items.push(Declaration { documentation: documentation(attributes), name, kind, is_begun });
     }
     items.sort_by_key(|item| match item.kind {
         DeclarationKind::Constant { .. } => 0,
@@ -75,132 +83,168 @@ pub fn items(source: &str) -> Result<Vec<Declaration>, String> {
     Ok(items)
 }
 
-fn kind(item: &Source) -> Result<DeclarationKind, String> {
-    Ok(match item {
-        Source::Const(item) => {
-            let of = Some(nameless(&item.ty)?).filter(|of| of.starts_with("umbo_"));
-            DeclarationKind::Constant { value: value(&item.expr)?, of }
+/// What the headers declare of an item, if they do: its name, and the item as cbindgen is to see it.
+fn declared(item: Source) -> Option<(Ident, Source)> {
+    let (visibility, name) = match &item {
+        Source::Const(item) => (&item.vis, &item.ident),
+        Source::Struct(item) => (&item.vis, &item.ident),
+        Source::Type(item) => (&item.vis, &item.ident),
+        Source::Fn(item) => (&item.vis, &item.sig.ident),
+        _ => return None,
+    };
+    let name = name.clone();
+    let is_public = matches!(visibility, Visibility::Public(_));
+    if !is_public || !name.to_string().to_lowercase().starts_with("umbo_") {
+        return None;
+    }
+    match item {
+        Source::Fn(function) => Some((name, Source::Fn(written_out(function)))),
+        Source::Struct(item) => Some((name, Source::Struct(with_size(item)))),
+        other => Some((name, other)),
+    }
+}
+
+/// A function as `#[c_call]` makes it, without its body. The attribute adds the status that is returned, unless
+/// it says `quietly`.
+fn written_out(mut function: ItemFn) -> ItemFn {
+    if let Some(call) = attribute(&function.attrs, "c_call") {
+        let is_quiet =
+            matches!(&call.meta, Meta::List(list) if list.tokens.to_string() == "quietly");
+        if !is_quiet {
+            function.sig.output = parse_quote!(-> umbo_status);
         }
-        Source::Struct(item) => match &item.fields {
-            Fields::Named(_) => DeclarationKind::Struct(fields(item)?),
-            _ => DeclarationKind::Opaque,
-        },
-        Source::Type(item) => match callback(&item.ty) {
-            None => DeclarationKind::Alias(nameless(&item.ty)?),
-            Some(of) => {
-                let named = |input: &syn::BareFnArg| {
-                    let name = input.name.as_ref().map(|(name, _)| name.unraw().to_string());
-                    declared(&input.ty, name.unwrap_or_default(), "")
-                };
-                let parameters = of.inputs.iter().map(named).collect::<Result<_, _>>()?;
-                DeclarationKind::Callback { returns: returned(&of.output)?, parameters }
+        function.sig.abi = Some(parse_quote!(extern "C"));
+        function.attrs.push(parse_quote!(#[unsafe(no_mangle)]));
+    }
+    *function.block = parse_quote!({});
+    function
+}
+
+/// A struct as `#[c_struct]` makes it.
+fn with_size(mut item: ItemStruct) -> ItemStruct {
+    if attribute(&item.attrs, "c_struct").is_some()
+        && let Fields::Named(fields) = &mut item.fields
+    {
+        let size = format!(" sizeof({}).", item.ident);
+        fields.named.insert(0, parse_quote!(#[doc = #size] pub struct_size: usize));
+        item.attrs.push(parse_quote!(#[repr(C)]));
+    }
+    item
+}
+
+/// Has cbindgen write the declarations in C, and reads them by their names.
+fn in_c(declared: &[(Ident, Source)]) -> Result<BTreeMap<String, DeclarationKind>, String> {
+    let mut config = Config {
+        language: Language::C,
+        no_includes: true,
+        documentation: false,
+        usize_is_size_t: true,
+        style: Style::Type,
+        // One declaration is one line; what is too long is broken where it is put into a header.
+        line_length: usize::MAX,
+        ..Config::default()
+    };
+    config.function.args = Layout::Horizontal;
+    // Also those that no function of the file takes.
+    config.export.include = declared.iter().map(|(name, _)| name.to_string()).collect();
+    let sources = declared.iter().map(|(_, source)| source);
+    let source = quote!(#(#sources)*).to_string();
+
+    // cbindgen reads files.
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = env::temp_dir().join(format!("umbo-headers-{}-{number}.rs", process::id()));
+    fs::write(&path, source).map_err(|error| format!("{}: {error}", path.display()))?;
+    let bindings = Builder::new().with_config(config).with_src(&path).generate();
+    let _ = fs::remove_file(&path);
+
+    let mut text = Vec::new();
+    bindings.map_err(|error| error.to_string())?.write(&mut text);
+    parse(&String::from_utf8(text).map_err(|error| error.to_string())?)
+}
+
+/// Reads what cbindgen has written.
+fn parse(text: &str) -> Result<BTreeMap<String, DeclarationKind>, String> {
+    let mut items = BTreeMap::new();
+    let mut fields: Option<Vec<Field>> = None;
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if line == "typedef struct {" {
+            fields = Some(Vec::new());
+        } else if let Some(mut list) = fields.take() {
+            if let Some(name) = line.strip_prefix("} ").and_then(|line| line.strip_suffix(';')) {
+                items.insert(name.to_owned(), DeclarationKind::Struct(list));
+            } else {
+                let declaration = line.trim_end_matches(';').to_owned();
+                list.push(Field { documentation: Vec::new(), declaration, default: None });
+                fields = Some(list);
             }
-        },
-        Source::Fn(item) => {
-            let named = |input: &syn::FnArg| match input {
-                syn::FnArg::Typed(input) => match &*input.pat {
-                    syn::Pat::Ident(name) => {
-                        declared(&input.ty, name.ident.unraw().to_string(), "")
-                    }
-                    _ => Err("a nameless parameter".into()),
-                },
-                syn::FnArg::Receiver(_) => Err("a method".into()),
-            };
-            let mut parameters: Vec<_> =
-                item.sig.inputs.iter().map(named).collect::<Result<_, _>>()?;
-            if parameters.is_empty() {
-                parameters.push("void".to_owned());
-            }
-            // The attribute adds the status that is returned, unless it says `quietly`.
-            let is_quiet = |call: &Attribute| matches!(&call.meta, Meta::List(list) if list.tokens.to_string() == "quietly");
-            let returns = match attribute(&item.attrs, "c_call") {
-                Some(call) if !is_quiet(call) => "umbo_status".to_owned(),
-                _ => returned(&item.sig.output)?,
-            };
-            DeclarationKind::Function { returns, parameters }
+        } else {
+            let (name, kind) = declaration(line).ok_or_else(|| format!("what is '{line}'?"))?;
+            items.insert(name, kind);
         }
-        _ => return Err("C has no such thing".into()),
-    })
-}
-
-/// The type of functions that an optional one is of.
-fn callback(of: &Type) -> Option<&TypeBareFn> {
-    let Type::Path(of) = of else { return None };
-    match &of.path.segments.last()?.arguments {
-        PathArguments::AngleBracketed(of) => match of.args.first()? {
-            GenericArgument::Type(Type::BareFn(function)) => Some(function),
-            _ => None,
-        },
-        _ => None,
     }
+    Ok(items)
 }
 
-/// The declaration of something of this type. `what` is its name, with what stands around it in C, and `constant`
-/// is "const " if it cannot be written.
-fn declared(of: &Type, what: String, constant: &str) -> Result<String, String> {
-    match of {
-        Type::Ptr(of) => {
-            let of_target = if of.const_token.is_some() { "const " } else { "" };
-            declared(&of.elem, format!("*{constant}{what}"), of_target)
-        }
-        Type::Array(of) => declared(&of.elem, format!("{what}[{}]", value(&of.len)?), constant),
-        Type::Path(of) => {
-            let name = of.path.segments.last().ok_or("a nameless type")?.ident.to_string();
-            let name = match name.as_str() {
-                "c_char" => "char",
-                "c_void" => "void",
-                "f32" => "float",
-                "f64" => "double",
-                "i32" => "int32_t",
-                "i64" => "int64_t",
-                "u32" => "uint32_t",
-                "u64" => "uint64_t",
-                "usize" => "size_t",
-                own if own.starts_with("umbo_") || own.starts_with("DL") => own,
-                other => return Err(format!("C has no {other}")),
-            };
-            Ok(format!("{constant}{name} {what}"))
-        }
-        _ => Err("a type that C does not have".into()),
+/// The name and the kind of what one line declares.
+fn declaration(line: &str) -> Option<(String, DeclarationKind)> {
+    if let Some(define) = line.strip_prefix("#define ") {
+        let (name, value) = define.split_once(' ')?;
+        let value =
+            value.strip_prefix('(').and_then(|value| value.strip_suffix(')')).unwrap_or(value);
+        return Some((
+            name.to_owned(),
+            DeclarationKind::Constant { value: value.to_owned(), of: None },
+        ));
     }
-}
-
-fn nameless(of: &Type) -> Result<String, String> {
-    declared(of, String::new(), "").map(|of| of.trim_end().to_owned())
-}
-
-fn returned(of: &ReturnType) -> Result<String, String> {
-    match of {
-        ReturnType::Default => Ok("void".into()),
-        ReturnType::Type(_, of) => nameless(of),
+    let line = line.strip_suffix(';')?;
+    let Some(definition) = line.strip_prefix("typedef ") else {
+        let (before, parameters) = line.strip_suffix(')')?.split_once('(')?;
+        let name = &before[before.rfind([' ', '*'])? + 1..];
+        let returns = before.strip_suffix(name)?.trim().to_owned();
+        let kind = DeclarationKind::Function { returns, parameters: list(parameters) };
+        return Some((name.to_owned(), kind));
+    };
+    if let Some((returns, rest)) = definition.split_once("(*") {
+        let (name, parameters) = rest.strip_suffix(')')?.split_once(")(")?;
+        let returns = returns.trim().to_owned();
+        return Some((
+            name.to_owned(),
+            DeclarationKind::Callback { returns, parameters: list(parameters) },
+        ));
     }
+    let (of, name) = definition.rsplit_once(' ')?;
+    let kind = if of.starts_with("struct ") {
+        DeclarationKind::Opaque
+    } else {
+        DeclarationKind::Alias(of.to_owned())
+    };
+    Some((name.to_owned(), kind))
 }
 
-/// The fields of a struct, with the size that `#[c_struct]` adds and the defaults that it says.
-fn fields(source: &ItemStruct) -> Result<Vec<Field>, String> {
-    let (mut fields, mut defaults) = (Vec::new(), Punctuated::new());
-    if let Some(begun) = attribute(&source.attrs, "c_struct") {
-        let size = format!("sizeof({}).", source.ident);
-        let declaration = "size_t struct_size".to_owned();
-        fields.push(Field { documentation: vec![size], declaration, default: None });
-        if let Meta::List(list) = &begun.meta {
+fn list(parameters: &str) -> Vec<String> {
+    parameters.split(',').map(|parameter| parameter.trim().to_owned()).collect()
+}
+
+/// Adds to the fields of a struct their documentation, and the defaults that `#[c_struct]` says.
+fn complete(fields: &mut [Field], source: &ItemStruct) -> Result<(), String> {
+    let defaults = match attribute(&source.attrs, "c_struct") {
+        Some(Attribute { meta: Meta::List(list), .. }) => {
             let parser = Punctuated::<MetaNameValue, Token![,]>::parse_terminated;
-            defaults = list.parse_args_with(parser).map_err(|error| error.to_string())?;
+            list.parse_args_with(parser).map_err(|error| error.to_string())?
         }
-    }
-    for SourceField { ident, ty, attrs, .. } in &source.fields {
-        let name = ident.as_ref().ok_or("a nameless field")?;
+        _ => Punctuated::new(),
+    };
+    for (field, source) in fields.iter_mut().zip(&source.fields) {
+        let name = source.ident.as_ref().ok_or("a nameless field")?;
+        field.documentation = documentation(&source.attrs);
         let default = defaults.iter().find(|default| default.path.is_ident(name));
-        fields.push(Field {
-            documentation: documentation(attrs),
-            declaration: declared(ty, name.unraw().to_string(), "")?,
-            default: default.map(|default| value(&default.value)).transpose()?,
-        });
+        field.default = default.map(|default| value(&default.value)).transpose()?;
     }
-    Ok(fields)
+    Ok(())
 }
 
-/// A number, as C writes it.
+/// The value of a default, as C writes it.
 fn value(of: &Expr) -> Result<String, String> {
     match of {
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => Ok(number.base10_digits().to_owned()),
@@ -216,6 +260,11 @@ fn value(of: &Expr) -> Result<String, String> {
     }
 }
 
+/// The type of a constant, if it is one of the C layer's.
+fn enum_of(of: &Type) -> Option<String> {
+    Some(of.to_token_stream().to_string()).filter(|of| of.starts_with("umbo_"))
+}
+
 /// The lines of documentation.
 fn documentation(attributes: &[Attribute]) -> Vec<String> {
     let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
@@ -226,6 +275,16 @@ fn documentation(attributes: &[Attribute]) -> Vec<String> {
         _ => None,
     });
     lines.map(|line| line.strip_prefix(' ').unwrap_or(&line).to_owned()).collect()
+}
+
+fn attributes(item: &Source) -> &[Attribute] {
+    match item {
+        Source::Const(item) => &item.attrs,
+        Source::Struct(item) => &item.attrs,
+        Source::Type(item) => &item.attrs,
+        Source::Fn(item) => &item.attrs,
+        _ => &[],
+    }
 }
 
 /// The attribute of this name.
