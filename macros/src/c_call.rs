@@ -40,6 +40,16 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
                     let #data = unsafe { crate::ffi::user_data::UserData::new(#data, #destroy) };
                 };
             }
+            ("gives_by", [data, options]) => {
+                let name = options.to_string();
+                before = quote! {
+                    let #data = unsafe {
+                        let known = crate::ffi::options::known_part(#options, #name);
+                        let destroy = known.ok().and_then(|(known, _)| known.user_data_destroy);
+                        crate::ffi::user_data::UserData::new(#data, destroy)
+                    };
+                };
+            }
             ("quietly", []) => runs = quote!(quietly),
             (_, [parameter, others @ ..]) => body = bound(what, parameter, others, &body),
             _ => return Err(Error::new(what.span(), "parameters are expected")),

@@ -44,6 +44,8 @@ use proc_macro::TokenStream;
 ///
 /// - `gives(user_data, destroy)`: the caller gives user data away, which is destroyed whatever else
 ///   happens; `user_data` becomes the `UserData`.
+/// - `gives_by(user_data, options)`: the same, where a field of the options, `user_data_destroy`, says how it is
+///   destroyed, whatever else is wrong with them.
 /// - `quietly`: the function returns nothing and logs what is wrong, as a release does.
 ///
 /// # Safety

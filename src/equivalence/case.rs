@@ -1,7 +1,7 @@
 //! A metric whose additions are judged.
 
-use super::dry_run::{DryRunPart, Parts};
-use super::evidence::{Evidence, Id, Others};
+use super::dry_run::DryRunPart;
+use super::evidence::{Evidence, Id};
 use super::report::{Finding, Subject, Verdict};
 use crate::strategy::metrics::What;
 
@@ -21,15 +21,6 @@ impl Case<'_> {
 
     pub fn equal(&self) -> Finding {
         self.finding(Verdict::Equal, "the same")
-    }
-
-    /// The runs that were made twice.
-    pub fn repeated<'b>(
-        &'b self,
-        others: &'b Others,
-    ) -> impl Iterator<Item = (&'b Parts, &'b Parts)> {
-        let split = self.evidence.split_again.as_ref().map(|again| (&self.evidence.split, again));
-        std::iter::once((&others.whole, &others.whole_again)).chain(split)
     }
 
     /// What a part has added.

@@ -123,10 +123,8 @@ impl DryRun<'_> {
 #[derive(Default)]
 struct Observer {
     gradients: Option<Arc<Gradients>>,
-    /// A [`Veto`] has been deferred; done by the first replica that begins.
-    vetoed: Mutex<bool>,
-    /// What the gradients were; noted by the first replica that begins.
-    before: Mutex<Option<Before>>,
+    /// A [`Veto`] has been deferred, and what the gradients were; done by the first replica that begins.
+    before: Mutex<(bool, Option<Before>)>,
     /// The variables that the callback may see, as they were.
     watched: Mutex<Vec<Watched>>,
     written: Mutex<Vec<WrittenVariable>>,
@@ -161,24 +159,19 @@ impl Observer {
     }
 
     fn begin(self: &Arc<Self>, context: &ReplicaContext, prefill: f64) -> Result<()> {
-        {
-            let mut vetoed = self.vetoed.lock();
-            if !*vetoed {
-                // Comes before anything that a callback defers, so that none of it is prepared, and
-                // before anything is noted, so that it is restored whatever fails from here on.
-                let (observer, step) = (Arc::clone(self), context.step_id());
-                context.strategy().defer(Box::new(Veto { observer, step }))?;
-                *vetoed = true;
-            }
+        let (is_vetoed, before) = &mut *self.before.lock();
+        if !*is_vetoed {
+            // Comes before anything that a callback defers, so that none of it is prepared, and
+            // before anything is noted, so that it is restored whatever fails from here on.
+            let (observer, step) = (Arc::clone(self), context.step_id());
+            context.strategy().defer(Box::new(Veto { observer, step }))?;
+            *is_vetoed = true;
         }
         let Some(gradients) = &self.gradients else { return Ok(()) };
-        {
-            let mut before = self.before.lock();
-            if before.is_none() {
-                // Also those whose views the callback had before.
-                gradients.variables().iter().try_for_each(|variable| self.watch(variable))?;
-                *before = Some(gradients.remember()?);
-            }
+        if before.is_none() {
+            // Also those whose views the callback had before.
+            gradients.variables().iter().try_for_each(|variable| self.watch(variable))?;
+            *before = Some(gradients.remember()?);
         }
         gradients.prefill(context.replica(), prefill)
     }
@@ -318,7 +311,7 @@ impl Drop for Veto {
     fn drop(&mut self) {
         self.observer.restore_variables();
         // The step's turn is not over yet, so no other step has seen the gradients in between.
-        let (gradients, before) = (&self.observer.gradients, self.observer.before.lock().take());
+        let (gradients, before) = (&self.observer.gradients, self.observer.before.lock().1.take());
         if let (Some(gradients), Some(before)) = (gradients, before)
             && let Err(error) = gradients.restore(before)
         {

@@ -218,6 +218,12 @@ impl<'a> Evidence<'a> {
         std::iter::once(&self.split).chain(others)
     }
 
+    /// The runs that were made twice, the second time with buffers full of NaN. That of the usual split comes last.
+    pub fn repeated(&self) -> impl Iterator<Item = (&Parts, &Parts)> {
+        let whole = self.others.iter().map(|others| (&others.whole, &others.whole_again));
+        whole.chain(self.split_again.iter().map(|again| (&self.split, again)))
+    }
+
     /// When gradients of `variable`, the `index`-th, are the same.
     pub fn measure(&self, index: usize, variable: &Variable) -> VectorMeasure<'_> {
         // Gradients may be of fewer bits than their variable.

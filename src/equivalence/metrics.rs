@@ -33,7 +33,7 @@ impl Case<'_> {
         if let Some(text) = self.not_finite() {
             return self.finding(Verdict::NotFinite, text);
         }
-        for (once, again) in self.repeated(others) {
+        for (once, again) in self.evidence.repeated() {
             if !self.same(self.total(once), self.total(again)) {
                 let (a, b) = (self.value(self.total(once)), self.value(self.total(again)));
                 let text =

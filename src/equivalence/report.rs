@@ -1,7 +1,5 @@
 //! What a check has found, in words.
 
-use std::fmt::Write;
-
 use crate::tensor::Shape;
 
 /// What a finding is about.
@@ -119,23 +117,11 @@ impl Report {
         let equivalent = findings.iter().all(|finding| finding.verdict.is_equivalent());
         let mut text = String::from(if equivalent { "equivalent" } else { "not equivalent" });
         let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
-        let add = |text: &mut String, part: std::fmt::Arguments<'_>| {
-            // Writing to a string cannot fail.
-            let _ = text.write_fmt(part);
+        text += &match replicas {
+            1 => " as far as one replica shows (check with several)".to_owned(),
+            _ => format!(": 1 replica and {replicas}"),
         };
-        match replicas {
-            1 => add(
-                &mut text,
-                format_args!(
-                    " as far as one replica shows (check with several), on {} examples",
-                    sizes.join(", ")
-                ),
-            ),
-            _ => add(
-                &mut text,
-                format_args!(": 1 replica and {replicas}, on {} examples", sizes.join(" + ")),
-            ),
-        }
+        text += &format!(", on {} examples", sizes.join(" + "));
         let is_gradient = |finding: &&Finding| matches!(finding.subject, Subject::Gradient { .. });
         let is_metric = |finding: &&Finding| matches!(finding.subject, Subject::Metric { .. });
         for (count, noun) in [
@@ -143,10 +129,10 @@ impl Report {
             (findings.iter().filter(is_metric).count(), "metric"),
         ] {
             let plural = if count == 1 { "" } else { "s" };
-            add(&mut text, format_args!(", {count} {noun}{plural}"));
+            text += &format!(", {count} {noun}{plural}");
         }
         for finding in findings.iter().filter(|finding| finding.verdict != Verdict::Equal) {
-            add(&mut text, format_args!("\n{}", finding.text));
+            text += &format!("\n{}", finding.text);
         }
         Report { equivalent, findings, text, submits: false }
     }

@@ -1,73 +1,88 @@
 //! Sets of processors: which ones this process may use, how logical CPUs share them, and
 //! binding a thread to some of them.
 
-use std::ffi::c_ulong;
 use std::fmt;
 use std::io;
+use std::mem;
 use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
 
-const WORD_BITS: usize = c_ulong::BITS as usize;
+/// How many processors a set can tell apart: numbers beyond are left out.
+const MOST_PROCESSORS: usize = libc::CPU_SETSIZE as usize;
 
-/// The most processors a mask is tried for; Linux stops far below.
-const MOST_PROCESSORS: usize = 1 << 20;
+/// A set of processors, by the numbers that the kernel gives them. It prints as `0-3,8`. Takes no memory beside its
+/// own.
+#[derive(Clone)]
+pub struct CpuSet(libc::cpu_set_t);
 
-/// A set of processors, by the numbers that the kernel gives them. It prints as `0-3,8`.
-#[derive(Clone, Default)]
-pub struct CpuSet {
-    /// The kernel's mask: bit p of the whole is processor p.
-    mask: Vec<c_ulong>,
+impl Default for CpuSet {
+    fn default() -> CpuSet {
+        // SAFETY: all zeros is an empty set.
+        CpuSet(unsafe { mem::zeroed() })
+    }
 }
 
 impl CpuSet {
+    /// The processors that a thread may run on, by its kernel id; 0 is the calling thread.
+    fn of_thread(thread: libc::pid_t) -> Result<CpuSet> {
+        let mut set = CpuSet::default();
+        // SAFETY: the set is as large as is said and lives over the call.
+        match unsafe { libc::sched_getaffinity(thread, size_of_val(&set.0), &mut set.0) } {
+            0 => Ok(set),
+            _ => {
+                let cause = io::Error::last_os_error();
+                Err(Error::Unavailable(format!("reading a thread's processors: {cause}")))
+            }
+        }
+    }
+
+    /// Has the calling thread run on these.
+    fn bind(&self) -> io::Result<()> {
+        // SAFETY: the set is as large as is said; thread 0 is the calling one.
+        match unsafe { libc::sched_setaffinity(0, size_of_val(&self.0), &self.0) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// The processors in the set, in ascending order.
     pub fn processors(&self) -> impl Iterator<Item = usize> + '_ {
-        self.mask.iter().enumerate().flat_map(|(word, &bits)| {
-            (0..WORD_BITS)
-                .filter(move |bit| bits >> bit & 1 == 1)
-                .map(move |bit| word * WORD_BITS + bit)
-        })
+        (0..MOST_PROCESSORS).filter(|&processor| self.contains(processor))
     }
 
     /// How many processors are in the set.
     pub fn count(&self) -> usize {
-        self.mask.iter().map(|bits| bits.count_ones() as usize).sum()
+        self.processors().count()
     }
 
     /// Whether no processor is in the set.
     pub fn is_empty(&self) -> bool {
-        self.mask.iter().all(|&bits| bits == 0)
+        self.processors().next().is_none()
     }
 
     /// Whether this processor is in the set.
     pub fn contains(&self, processor: usize) -> bool {
-        self.mask
-            .get(processor / WORD_BITS)
-            .is_some_and(|bits| bits >> (processor % WORD_BITS) & 1 == 1)
-    }
-
-    fn insert(&mut self, processor: usize) {
-        let word = processor / WORD_BITS;
-        if word >= self.mask.len() {
-            self.mask.resize(word + 1, 0);
-        }
-        self.mask[word] |= 1 << (processor % WORD_BITS);
+        // SAFETY: the number is one of those that a set has.
+        processor < MOST_PROCESSORS && unsafe { libc::CPU_ISSET(processor, &self.0) }
     }
 }
 
 impl FromIterator<usize> for CpuSet {
     fn from_iter<I: IntoIterator<Item = usize>>(processors: I) -> CpuSet {
         let mut set = CpuSet::default();
-        processors.into_iter().for_each(|processor| set.insert(processor));
+        for processor in processors.into_iter().filter(|&processor| processor < MOST_PROCESSORS) {
+            // SAFETY: the number is one of those that a set has.
+            unsafe { libc::CPU_SET(processor, &mut set.0) };
+        }
         set
     }
 }
 
-/// Sets are equal when they hold the same processors, however long their masks are.
 impl PartialEq for CpuSet {
     fn eq(&self, other: &CpuSet) -> bool {
-        self.processors().eq(other.processors())
+        // SAFETY: the sets are initialised.
+        unsafe { libc::CPU_EQUAL(&self.0, &other.0) }
     }
 }
 
@@ -105,7 +120,7 @@ pub fn process_processors() -> &'static CpuSet {
     static PROCESSORS: OnceLock<CpuSet> = OnceLock::new();
     PROCESSORS.get_or_init(|| {
         let main_thread = std::process::id() as libc::pid_t;
-        let read = [main_thread, 0].into_iter().filter_map(|thread| read_thread(thread).ok());
+        let read = [main_thread, 0].into_iter().filter_map(|thread| CpuSet::of_thread(thread).ok());
         let mut set: CpuSet = read.flat_map(|set| set.processors().collect::<Vec<_>>()).collect();
         if set.is_empty() {
             set = (0..available()).collect();
@@ -155,9 +170,9 @@ pub fn available() -> usize {
 }
 
 /// The processors that the calling thread may run on now; what to bind it to again after a
-/// temporary binding. RESOURCE_EXHAUSTED or UNAVAILABLE where the kernel does not tell.
+/// temporary binding. UNAVAILABLE where the kernel does not tell.
 pub fn current_thread_processors() -> Result<CpuSet> {
-    read_thread(0)
+    CpuSet::of_thread(0)
 }
 
 /// The processor that the calling thread runs on at this moment, where the system tells. Costs some
@@ -171,23 +186,15 @@ pub fn current_processor() -> Option<usize> {
 /// may run on; where it may run is the same afterwards. Returns whether it was moved. Costs some
 /// microseconds and allocates nothing.
 pub fn step_aside(taken: impl Fn(usize) -> bool) -> bool {
-    let Some(allowed) = allowed() else { return false };
-    let bytes = size_of_val(&allowed);
-    let mut free = allowed;
-    for processor in (0..8 * bytes).filter(|&processor| taken(processor)) {
-        // SAFETY: the number is less than the bits of the set.
-        unsafe { libc::CPU_CLR(processor, &mut free) };
-    }
-    // SAFETY: the set is initialised.
-    if unsafe { libc::CPU_COUNT(&free) } == 0 {
+    let Ok(allowed) = CpuSet::of_thread(0) else { return false };
+    let free: CpuSet = allowed.processors().filter(|&processor| !taken(processor)).collect();
+    if free.is_empty() {
         return false;
     }
-    // SAFETY: the sets are initialised and as large as is said.
-    unsafe {
-        let moved = libc::sched_setaffinity(0, bytes, &free) == 0;
-        libc::sched_setaffinity(0, bytes, &allowed);
-        moved
-    }
+    let moved = free.bind().is_ok();
+    // The thread stays where it is, and may move again.
+    let _ = allowed.bind();
+    moved
 }
 
 /// The share of logical CPU `index` of `count` in `processors`. With enough processors the
@@ -216,14 +223,7 @@ pub fn bind_current_thread(processors: &CpuSet) -> Result<()> {
     if processors.is_empty() {
         return Err(Error::invalid("processors", "none; a thread needs one or more to run on"));
     }
-    let bytes = std::mem::size_of_val(processors.mask.as_slice());
-    // SAFETY: the kernel reads `bytes` bytes from the pointer, which is exactly the mask; thread
-    // 0 is the calling one. The mask has the layout of cpu_set_t: an array of c_ulong words.
-    let status = unsafe { libc::sched_setaffinity(0, bytes, processors.mask.as_ptr().cast()) };
-    if status == 0 {
-        return Ok(());
-    }
-    let cause = io::Error::last_os_error();
+    let Err(cause) = processors.bind() else { return Ok(()) };
     Err(match cause.raw_os_error() {
         Some(libc::EINVAL) => Error::invalid(
             "processors",
@@ -238,42 +238,7 @@ pub fn bind_current_thread(processors: &CpuSet) -> Result<()> {
 
 /// Whether these are the processors that the calling thread may run on. Allocates nothing.
 pub fn is_bound_to(processors: &CpuSet) -> bool {
-    let Some(allowed) = allowed() else { return false };
-    let bytes = size_of_val(&allowed);
-    // SAFETY: the numbers are less than the bits of the set.
-    (0..8 * bytes).all(|at| unsafe { libc::CPU_ISSET(at, &allowed) } == processors.contains(at))
-}
-
-/// The processors that the calling thread may run on, without allocating. None if the kernel has more than there
-/// is room for.
-fn allowed() -> Option<libc::cpu_set_t> {
-    // SAFETY: all zeros is an empty set.
-    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is as large as is said and lives over the call; thread 0 is the calling one.
-    let status = unsafe { libc::sched_getaffinity(0, size_of_val(&allowed), &mut allowed) };
-    (status == 0).then_some(allowed)
-}
-
-/// The processors of a thread by its kernel id; 0 is the calling thread.
-fn read_thread(thread: libc::pid_t) -> Result<CpuSet> {
-    // The kernel refuses a mask that is shorter than its own and does not say how long that is.
-    let mut words = 1024 / WORD_BITS;
-    loop {
-        let mut mask: Vec<c_ulong> = vec![0; words];
-        let bytes = std::mem::size_of_val(mask.as_slice());
-        // SAFETY: the kernel writes at most `bytes` bytes, which is exactly the mask, and all
-        // bit patterns are valid words. cpu_set_t is an array of c_ulong words.
-        let status = unsafe { libc::sched_getaffinity(thread, bytes, mask.as_mut_ptr().cast()) };
-        if status == 0 {
-            return Ok(CpuSet { mask });
-        }
-        let cause = io::Error::last_os_error();
-        let too_short = cause.raw_os_error() == Some(libc::EINVAL);
-        if !too_short || words * WORD_BITS >= MOST_PROCESSORS {
-            return Err(Error::Unavailable(format!("reading a thread's processors: {cause}")));
-        }
-        words *= 2;
-    }
+    CpuSet::of_thread(0).is_ok_and(|allowed| allowed == *processors)
 }
 
 #[cfg(test)]
@@ -304,24 +269,16 @@ mod tests {
         assert_eq!(set(&[]).to_string(), "");
         assert_eq!(set(&[3]).to_string(), "3");
         assert_eq!(set(&[8, 0, 1, 2, 3, 5]).to_string(), "0-3,5,8");
-        assert_eq!(set(&[63, 64, 2000]).to_string(), "63-64,2000");
+        assert_eq!(set(&[63, 64, 1023, 1024]).to_string(), "63-64,1023");
     }
 
     #[test]
     fn sets_hold_what_was_put_in() {
-        let odd = set(&[1, 3, 1025, 3]);
-        assert_eq!(odd.processors().collect::<Vec<_>>(), [1, 3, 1025]);
+        let odd = set(&[1, 3, 1021, 3]);
+        assert_eq!(odd.processors().collect::<Vec<_>>(), [1, 3, 1021]);
         assert_eq!(odd.count(), 3);
-        assert!(odd.contains(1025) && !odd.contains(2) && !odd.contains(1 << 30));
+        assert!(odd.contains(1021) && !odd.contains(2) && !odd.contains(1 << 30));
         assert!(!odd.is_empty() && set(&[]).is_empty());
-    }
-
-    #[test]
-    fn the_length_of_the_mask_does_not_count() {
-        let mut long = set(&[1]);
-        long.mask.resize(100, 0);
-        assert_eq!(long, set(&[1]));
-        assert_ne!(long, set(&[2]));
     }
 
     #[test]
@@ -392,9 +349,9 @@ mod tests {
     fn binding_to_nothing_is_refused() {
         let error = bind_current_thread(&set(&[])).unwrap_err();
         assert_eq!(error.status(), Status::InvalidArgument);
-        let absent = set(&[100_000]);
+        let absent = set(&[1023]);
         let error = bind_current_thread(&absent).unwrap_err();
         assert_eq!(error.status(), Status::InvalidArgument);
-        assert!(error.to_string().contains("100000"), "{error}");
+        assert!(error.to_string().contains("1023"), "{error}");
     }
 }

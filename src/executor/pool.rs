@@ -6,6 +6,8 @@
 //! and a thread that waits never takes up another call meanwhile, as it would in a pool that steals
 //! work, where the call that it takes may wait for the one below it on the same stack.
 
+use std::collections::VecDeque;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -37,20 +39,13 @@ struct Shared<T, R> {
 }
 
 struct Calls<T, R> {
-    items: Vec<QueuedTask<T, R>>,
-    /// The first item that no thread has taken.
-    next: usize,
-    /// How many items have an outcome.
-    done: usize,
-    /// How many threads wait for calls.
-    asleep: usize,
+    /// The items that no thread has taken, with their places.
+    waiting: VecDeque<(usize, T)>,
+    /// By their places.
+    outcomes: Vec<Option<Outcome<R>>>,
+    /// How many items have no outcome.
+    missing: usize,
     stop: bool,
-}
-
-enum QueuedTask<T, R> {
-    Waiting(T),
-    Taken,
-    Done(Outcome<R>),
 }
 
 impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
@@ -59,7 +54,8 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
         name: &'static str,
         function: impl Fn(T) -> R + Send + Sync + 'static,
     ) -> Pool<T, R> {
-        let calls = Calls { items: Vec::new(), next: 0, done: 0, asleep: 0, stop: false };
+        let (waiting, outcomes) = (VecDeque::new(), Vec::new());
+        let calls = Calls { waiting, outcomes, missing: 0, stop: false };
         let shared = Arc::new(Shared {
             function: Box::new(function),
             calls: Mutex::new(calls),
@@ -90,36 +86,27 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
     /// all have ended. Allocates only what `items` has grown to.
     ///
     /// A pool that has not been grown has nobody to make the calls: [`Pool::grow`] comes before.
-    pub(crate) fn call(
-        &mut self,
-        items: &mut Vec<T>,
-        mut take: impl FnMut(Outcome<R>),
-    ) -> Result<()> {
+    pub(crate) fn call(&mut self, items: &mut Vec<T>, take: impl FnMut(Outcome<R>)) -> Result<()> {
         if items.is_empty() {
             return Ok(());
         }
         self.grow(1)?;
         let mut calls = self.shared.calls.lock();
-        calls
-            .items
-            .try_reserve(items.len())
-            .map_err(|_| Error::ResourceExhausted("memory for parallel calls".into()))?;
-        calls.items.extend(items.drain(..).map(QueuedTask::Waiting));
-        (calls.next, calls.done) = (0, 0);
+        let exhausted = |_| Error::ResourceExhausted("memory for parallel calls".into());
+        calls.waiting.try_reserve(items.len()).map_err(exhausted)?;
+        calls.outcomes.try_reserve(items.len()).map_err(exhausted)?;
+        calls.missing = items.len();
+        calls.outcomes.resize_with(items.len(), || None);
+        calls.waiting.extend(items.drain(..).enumerate());
         self.shared.wake_one(&calls);
-        while calls.done < calls.items.len() {
+        while calls.missing > 0 {
             self.shared.finished.wait(&mut calls);
         }
         // Taken out, so that what the caller does with an outcome is not done under the lock.
-        let mut outcomes = std::mem::take(&mut calls.items);
-        calls.next = 0;
+        let mut outcomes = mem::take(&mut calls.outcomes);
         drop(calls);
-        for item in outcomes.drain(..) {
-            if let QueuedTask::Done(outcome) = item {
-                take(outcome);
-            }
-        }
-        self.shared.calls.lock().items = outcomes;
+        outcomes.drain(..).flatten().for_each(take);
+        self.shared.calls.lock().outcomes = outcomes;
         Ok(())
     }
 }
@@ -139,7 +126,7 @@ impl<T, R> Shared<T, R> {
     /// Wakes a thread if there is a call for it. Each thread that takes a call wakes another one for
     /// the next, so that short calls are not outrun by the threads that are woken for them.
     fn wake_one(&self, calls: &Calls<T, R>) {
-        if calls.next < calls.items.len() && calls.asleep > 0 {
+        if !calls.waiting.is_empty() {
             self.wanted.notify_one();
         }
     }
@@ -151,17 +138,11 @@ impl<T, R> Shared<T, R> {
             if calls.stop {
                 return;
             }
-            let at = calls.next;
-            let Some(item) = calls.items.get_mut(at) else {
-                calls.asleep += 1;
+            let Some((place, item)) = calls.waiting.pop_front() else {
                 self.wanted.wait(&mut calls);
-                calls.asleep -= 1;
                 continue;
             };
-            let item = std::mem::replace(item, QueuedTask::Taken);
-            calls.next += 1;
             self.wake_one(&calls);
-            let QueuedTask::Waiting(item) = item else { continue };
             drop(calls);
             // Unwind safety: whatever the panic interrupted belongs to the caller, who hears of it.
             let outcome = {
@@ -169,11 +150,9 @@ impl<T, R> Shared<T, R> {
                 catch_unwind(AssertUnwindSafe(|| (self.function)(item)))
             };
             calls = self.calls.lock();
-            if let Some(item) = calls.items.get_mut(at) {
-                *item = QueuedTask::Done(outcome);
-            }
-            calls.done += 1;
-            if calls.done == calls.items.len() {
+            calls.outcomes[place] = Some(outcome);
+            calls.missing -= 1;
+            if calls.missing == 0 {
                 self.finished.notify_one();
             }
         }

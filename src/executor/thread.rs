@@ -20,6 +20,7 @@ use parking_lot::{Condvar, Mutex};
 use super::affinity::{self, CpuSet};
 use super::fork;
 use crate::error::{Error, Result};
+pub use crate::observe::clock::thread_name as current_name;
 
 /// The smallest stack that a thread gets which is to have the process's.
 const LEAST_STACK_BYTES: usize = 2 << 20;
@@ -213,15 +214,6 @@ pub fn spawn(options: &ThreadOptions, body: impl FnOnce() + Send + 'static) -> R
             options.name, options.stack_bytes
         ))
     })
-}
-
-/// What the system calls the calling thread, of the library or not.
-pub fn current_name() -> String {
-    let mut name = [0u8; 16];
-    // SAFETY: a thread asks for its own name, and there is room for the longest that there can be.
-    unsafe { libc::pthread_getname_np(libc::pthread_self(), name.as_mut_ptr().cast(), name.len()) };
-    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-    String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
 /// Blocks signals on this thread, and so on the threads that it makes, until it is dropped.

@@ -59,3 +59,12 @@ pub(crate) fn stored<H: Opaque>(
     ran?;
     object.transpose()
 }
+
+/// As [`stored`], for a callback that must store one; `missing` says so.
+pub(crate) fn must_store<H: Opaque>(
+    argument: &'static str,
+    missing: &str,
+    callback: impl FnOnce(*mut *mut H) -> umbo_status,
+) -> Result<H::Object> {
+    stored(argument, callback)?.ok_or_else(|| Error::invalid(argument, missing))
+}

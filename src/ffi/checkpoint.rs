@@ -119,15 +119,11 @@ pub fn umbo_checkpoint_number(
     name: *const c_char,
     number: *mut f64,
 ) {
-    match checkpoint.number(name)? {
-        Number::Float(value) => number.write(value),
-        Number::Integer(_) => {
-            let problem =
-                format!("'{name}' was set as a whole number; ask umbo_checkpoint_integer()");
-            return Err(Error::invalid("name", problem));
-        }
-    }
-    Ok(())
+    let Number::Float(value) = checkpoint.number(name)? else {
+        let problem = format!("'{name}' was set as a whole number; ask umbo_checkpoint_integer()");
+        return Err(Error::invalid("name", problem));
+    };
+    number.write(value);
 }
 
 /// Gets a whole number as it was set or restored last.
@@ -139,15 +135,12 @@ pub fn umbo_checkpoint_integer(
     name: *const c_char,
     integer: *mut i64,
 ) {
-    match checkpoint.number(name)? {
-        Number::Integer(value) => integer.write(value),
-        Number::Float(_) => {
-            let problem =
-                format!("'{name}' was not set as a whole number; ask umbo_checkpoint_number()");
-            return Err(Error::invalid("name", problem));
-        }
-    }
-    Ok(())
+    let Number::Integer(value) = checkpoint.number(name)? else {
+        let problem =
+            format!("'{name}' was not set as a whole number; ask umbo_checkpoint_number()");
+        return Err(Error::invalid("name", problem));
+    };
+    integer.write(value);
 }
 
 /// Saves everything that was added, and the strategy's step number, to a file.

@@ -84,14 +84,11 @@ pub fn umbo_dataset_from_files(
     let options = files_options(&options)?;
     let open = move |file: File<'_>| {
         let (path, index) = (file.path.as_c_str().as_ptr(), file.number as i64);
+        let missing =
+            "the function that opens a file has stored none; it stores a dataset for each file";
         // SAFETY: the caller gives a function of this type and its user data.
-        let made =
-            stored("dataset", |made| unsafe { function(path, index, user_data.pointer(), made) })?;
-        made.ok_or_else(|| {
-            Error::invalid(
-                "dataset",
-                "the function that opens a file has stored none; it stores a dataset for each file",
-            )
+        must_store("dataset", missing, |made| unsafe {
+            function(path, index, user_data.pointer(), made)
         })
     };
     dataset.write(make(Dataset::from_files(&paths, open, options)?)?);

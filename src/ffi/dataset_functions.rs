@@ -172,13 +172,6 @@ pub struct umbo_map_options {
     pub parallel_call_count: i64,
 }
 
-fn parallel_calls(calls: i64) -> Result<i64> {
-    if calls >= 1 {
-        return Ok(calls);
-    }
-    Err(Error::invalid("options.parallel_call_count", format!("{calls}; must be 1 to 4096")))
-}
-
 /// Applies a function to each element. The results come in the order of the elements.
 ///
 /// @param[in] destroy Releases `user_data`. NULL: nothing to release.
@@ -195,16 +188,18 @@ pub fn umbo_dataset_map(
     options: *const umbo_map_options,
 ) {
     let element_spec = optional_spec(options.element_spec)?;
-    let parallel_calls = parallel_calls(options.parallel_call_count)?;
+    let parallel_calls = options.parallel_call_count;
+    if parallel_calls < 1 {
+        let problem = format!("{parallel_calls}; must be 1 to 4096");
+        return Err(Error::invalid("options.parallel_call_count", problem));
+    }
     let call = move |element: &Value| {
         let mut lent = LentHandle::new()?;
         let element = lent.lend(element.clone())?;
+        let missing = "the mapped function has stored none; it stores a value for each element";
         // SAFETY: the caller gives a function of this type and its user data.
-        let result =
-            stored("result", |result| unsafe { function(element, user_data.pointer(), result) })?;
-        result.ok_or_else(|| {
-            let problem = "the mapped function has stored none; it stores a value for each element";
-            Error::invalid("result", problem)
+        must_store("result", missing, |result| unsafe {
+            function(element, user_data.pointer(), result)
         })
     };
     dataset.map(call, MapOptions { parallel_calls, element_spec })

@@ -162,13 +162,10 @@ pub fn umbo_strategy_distribute_datasets_from_function(
             pipeline_index: context.input_pipeline_id,
             replica_count: context.num_replicas_in_sync,
         };
-        let dataset = stored("dataset", |dataset| {
+        let missing = "the function has stored none; it stores a dataset for each pipeline";
+        must_store("dataset", missing, |dataset| {
             // SAFETY: the caller gives a function of this type and its user data.
             unsafe { function(&raw const context, user_data, dataset) }
-        })?;
-        dataset.ok_or_else(|| {
-            let problem = "the function has stored none; it stores a dataset for each pipeline";
-            Error::invalid("dataset", problem)
         })
     };
     let object = distribute_datasets_from_function(&strategy, call, &options)?;

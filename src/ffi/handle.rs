@@ -16,17 +16,17 @@
 //! Slots lie in chunks of doubling size that are never moved or freed, objects lie in the slots.
 //! Making and releasing handles allocates nothing once the table has its size.
 
-use std::alloc::{self, Layout};
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::hazard::{self, Hazard};
 use super::object::{Kind, Object, Opaque};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::executor::fork;
 use parking_lot::Mutex;
 
@@ -49,7 +49,7 @@ const NO_SLOT: u32 = u32::MAX;
 const _: () = assert!(usize::BITS == 64, "handles need pointers of 64 bits");
 const _: () = assert!((SLOTS as u64) <= SLOT_MASK);
 
-/// All bits zero is a free slot of generation 0.
+/// By default a free slot of generation 0.
 struct HandleSlot {
     /// Kind and generation as in a handle, then `TAKEN` and `LENT`. All but the generation is zero
     /// while the slot is free.
@@ -60,6 +60,16 @@ struct HandleSlot {
     object: UnsafeCell<MaybeUninit<Object>>,
 }
 
+impl Default for HandleSlot {
+    fn default() -> HandleSlot {
+        HandleSlot {
+            state: AtomicU64::new(0),
+            next_free: AtomicU32::new(0),
+            object: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+}
+
 struct Free {
     /// The slot that was freed last; the others follow through `next_free`.
     head: u32,
@@ -68,7 +78,7 @@ struct Free {
 }
 
 struct HandleTable {
-    chunks: [AtomicPtr<HandleSlot>; CHUNKS],
+    chunks: [OnceLock<Box<[HandleSlot]>>; CHUNKS],
     free: Mutex<Free>,
 }
 
@@ -78,7 +88,7 @@ struct HandleTable {
 unsafe impl Sync for HandleSlot {}
 
 static TABLE: HandleTable = HandleTable {
-    chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
+    chunks: [const { OnceLock::new() }; CHUNKS],
     free: Mutex::new(Free { head: NO_SLOT, fresh: 0 }),
 };
 
@@ -102,13 +112,7 @@ impl HandleTable {
     /// The slot, if there is memory behind its number.
     fn slot(&'static self, slot: u32) -> Option<&'static HandleSlot> {
         let (chunk, offset) = place(slot);
-        let chunk = self.chunks.get(chunk)?.load(Ordering::Acquire);
-        if chunk.is_null() {
-            return None;
-        }
-        // SAFETY: a chunk has as many slots as there are offsets in it, all initialised before its
-        // address was stored with release, and it is never freed.
-        Some(unsafe { &*chunk.add(offset) })
+        self.chunks.get(chunk)?.get()?.get(offset)
     }
 
     /// A slot that nobody else uses, of generation below the last, and its number.
@@ -120,7 +124,8 @@ impl HandleTable {
         }
         let (chunk, offset) = place(index);
         if index == free.fresh && offset == 0 {
-            self.chunks[chunk].store(new_chunk(chunk)?, Ordering::Release);
+            let slots = new_chunk(chunk)?;
+            self.chunks[chunk].get_or_init(|| slots);
         }
         let slot =
             self.slot(index).ok_or_else(|| Error::Internal("a slot without memory".into()))?;
@@ -144,16 +149,13 @@ impl HandleTable {
     }
 }
 
-/// Memory for the slots of a chunk, all free.
-fn new_chunk(chunk: usize) -> Result<*mut HandleSlot> {
+/// The slots of a chunk, all free.
+fn new_chunk(chunk: usize) -> Result<Box<[HandleSlot]>> {
     // Here, since the first handle of all comes here.
     fork::note_use();
-    let slots = 1usize << (chunk as u32 + FIRST_CHUNK_BITS);
-    let exhausted = || Error::ResourceExhausted(format!("memory for {slots} more handles"));
-    let layout = Layout::array::<HandleSlot>(slots).map_err(|_| exhausted())?;
-    // SAFETY: the layout has a size, since there is at least one slot.
-    let memory = unsafe { alloc::alloc_zeroed(layout) };
-    if memory.is_null() { Err(exhausted()) } else { Ok(memory.cast()) }
+    let mut slots = memory::list(1 << (chunk as u32 + FIRST_CHUNK_BITS), "more handles")?;
+    slots.resize_with(slots.capacity(), HandleSlot::default);
+    Ok(slots.into())
 }
 
 /// Puts an object into a slot that the caller has taken; `marks` are `TAKEN`, and `LENT` if it is. Returns

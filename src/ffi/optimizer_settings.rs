@@ -1,7 +1,7 @@
 //! Optimizers: what they are, and how they are set up.
 
 use super::prelude::*;
-use crate::optimizer::{LossScaling, Optimizer, Settings};
+use crate::optimizer::{LossScaling, Optimizer};
 
 /// What an optimizer is, and how far it has come.
 #[c_struct]
@@ -58,21 +58,46 @@ pub fn umbo_optimizer_setting(
 
 /// What an optimizer has by name. The weight decay is the one that is in effect.
 fn all_settings(optimizer: &Optimizer) -> Vec<(&'static str, f64)> {
-    let options = options_of(&optimizer.effective_settings());
+    let (settings, default) = (optimizer.effective_settings(), umbo_optimizer_options::default());
+    let limit = |limit: Option<f64>| limit.unwrap_or(UMBO_INFINITE as f64);
+    let mut scale = [
+        default.loss_scale,
+        default.loss_scale_growth_factor,
+        default.loss_scale_backoff_factor,
+        default.loss_scale_minimum,
+        default.loss_scale_growth_interval as f64,
+    ];
+    let scaling = match settings.loss_scaling {
+        None => UMBO_LOSS_SCALING_NONE,
+        Some(LossScaling::Fixed(fixed)) => {
+            scale[0] = fixed;
+            UMBO_LOSS_SCALING_FIXED
+        }
+        Some(LossScaling::Dynamic {
+            initial,
+            growth_factor: growth,
+            growth_interval: interval,
+            backoff_factor: backoff,
+            minimum,
+        }) => {
+            scale = [initial, growth, backoff, minimum, interval as f64];
+            UMBO_LOSS_SCALING_DYNAMIC
+        }
+    };
     let mut all = vec![("learning_rate", optimizer.learning_rate())];
     all.extend(optimizer.rule().settings().into_iter().filter(|(name, _)| *name != "weight_decay"));
     all.extend([
-        ("weight_decay", options.weight_decay),
-        ("global_clip_norm", options.global_clip_norm),
-        ("clip_value", options.clip_value),
-        ("non_finite", options.non_finite.into()),
-        ("loss_scaling", options.loss_scaling.into()),
-        ("loss_scale", options.loss_scale),
-        ("loss_scale_growth_factor", options.loss_scale_growth_factor),
-        ("loss_scale_backoff_factor", options.loss_scale_backoff_factor),
-        ("loss_scale_minimum", options.loss_scale_minimum),
-        ("loss_scale_growth_interval", options.loss_scale_growth_interval as f64),
-        ("maximize", options.maximize.into()),
+        ("weight_decay", settings.weight_decay.unwrap_or(default.weight_decay)),
+        ("global_clip_norm", limit(settings.global_clip_norm)),
+        ("clip_value", limit(settings.clip_value)),
+        ("non_finite", settings.non_finite().to_c().into()),
+        ("loss_scaling", scaling.into()),
+        ("loss_scale", scale[0]),
+        ("loss_scale_growth_factor", scale[1]),
+        ("loss_scale_backoff_factor", scale[2]),
+        ("loss_scale_minimum", scale[3]),
+        ("loss_scale_growth_interval", scale[4]),
+        ("maximize", f64::from(u8::from(settings.maximize))),
     ]);
     all
 }
@@ -84,38 +109,4 @@ fn group_settings(optimizer: &Optimizer, variable: &Variable) -> Result<Vec<(&'s
         ("weight_decay", group.weight_decay.unwrap_or(0.0)),
         ("frozen", f64::from(u8::from(group.frozen))),
     ])
-}
-
-fn options_of(settings: &Settings) -> umbo_optimizer_options {
-    let default = umbo_optimizer_options::default();
-    let mut options = umbo_optimizer_options {
-        weight_decay: settings.weight_decay.unwrap_or(default.weight_decay),
-        global_clip_norm: settings.global_clip_norm.unwrap_or(UMBO_INFINITE as f64),
-        clip_value: settings.clip_value.unwrap_or(UMBO_INFINITE as f64),
-        non_finite: settings.non_finite().to_c(),
-        maximize: i32::from(settings.maximize),
-        ..default
-    };
-    match settings.loss_scaling {
-        None => options.loss_scaling = UMBO_LOSS_SCALING_NONE,
-        Some(LossScaling::Fixed(scale)) => {
-            options.loss_scaling = UMBO_LOSS_SCALING_FIXED;
-            options.loss_scale = scale;
-        }
-        Some(LossScaling::Dynamic {
-            initial,
-            growth_factor,
-            growth_interval,
-            backoff_factor,
-            minimum,
-        }) => {
-            options.loss_scaling = UMBO_LOSS_SCALING_DYNAMIC;
-            options.loss_scale = initial;
-            options.loss_scale_growth_factor = growth_factor;
-            options.loss_scale_backoff_factor = backoff_factor;
-            options.loss_scale_minimum = minimum;
-            options.loss_scale_growth_interval = growth_interval as i64;
-        }
-    }
-    options
 }

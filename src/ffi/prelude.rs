@@ -8,7 +8,7 @@ pub(crate) use std::sync::Arc;
 pub(crate) use super::arguments::*;
 pub(crate) use super::boundary::{boundary, c_call};
 pub(crate) use super::c_string::{c_string, device_name};
-pub(crate) use super::callback::{self, stored};
+pub(crate) use super::callback::{self, must_store, stored};
 pub(crate) use super::constants::{Constant, constants, one_of};
 pub(crate) use super::handle::{self, LentHandle, make, reserve};
 pub(crate) use super::options::{self, c_struct};

@@ -45,7 +45,7 @@ struct ThreadFunctions {
 /// The functions are of their types, and the user data is given away.
 pub(super) unsafe fn hooks_from(
     options: Option<&umbo_strategy_options>,
-) -> (Option<Hooks>, HooksUserData) {
+) -> (Option<Hooks>, Arc<UserData>) {
     let (user_data, destroy): (_, umbo_destroy_fn) = match options {
         Some(options) => {
             (options.replica_thread_user_data, options.replica_thread_user_data_destroy)
@@ -62,12 +62,7 @@ pub(super) unsafe fn hooks_from(
     let functions = functions.filter(|them| {
         them.start.is_some() || them.stop.is_some() || them.user_data.destroy().is_some()
     });
-    (functions.map(Hooks::new), HooksUserData { _user_data: user_data })
-}
-
-/// Keeps the user data of hooks that no strategy has yet.
-pub(super) struct HooksUserData {
-    _user_data: Arc<UserData>,
+    (functions.map(Hooks::new), user_data)
 }
 
 impl ThreadFunctions {

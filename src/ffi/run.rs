@@ -79,7 +79,14 @@ pub struct umbo_run_options {
 /// Runs of one strategy happen one at a time, in the order of the calls. A run inside a merge call is a part of
 /// the step around it. A callback must not wait for a thread that runs or assigns on the same strategy: both would
 /// wait for ever. A thread that has waited for 10 seconds logs for what. Collective.
-#[c_call]
+#[c_call(
+    gives_by(user_data, options),
+    options(options),
+    optional_value(result),
+    get(strategy),
+    present(function),
+    get_optional(args)
+)]
 pub fn umbo_strategy_run(
     strategy: *mut umbo_strategy,
     function: umbo_replica_fn,
@@ -88,18 +95,6 @@ pub fn umbo_strategy_run(
     options: *const umbo_run_options,
     result: *mut *mut umbo_value,
 ) {
-    // SAFETY: the caller gives NULL or options.
-    let known = unsafe { options::known_part(options, "options") };
-    let destroy = known.ok().and_then(|(known, _)| known.user_data_destroy);
-    // SAFETY: the options say how the user data is released, also if they say nothing else that
-    // makes sense.
-    let user_data = unsafe { UserData::new(user_data, destroy) };
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let (options, result) =
-        unsafe { (options::read(options, "options")?, optional_value(result, "result")?) };
-    let strategy = get(strategy, "strategy")?;
-    let function = present(function, "function")?;
-    let args = get_optional(args, "args")?;
     let limits = limits_from(options.timeout_seconds, options.cancellation)?;
     result.write(run(&strategy, function, user_data, args, limits)?);
 }

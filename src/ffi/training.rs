@@ -115,7 +115,16 @@ pub struct umbo_train_epoch_report {
 /// update was skipped, or whose `progress` failed, has taken effect.
 ///
 /// Collective. What another rank fails with is the status here, too; the message names the rank.
-#[c_call]
+#[c_call(
+    gives_by(user_data, options),
+    options(options),
+    optional_result(report),
+    get(strategy),
+    get(iterator),
+    get_optional(optimizer),
+    get_optional(gradients),
+    present(step)
+)]
 pub fn umbo_train_epoch(
     strategy: *mut umbo_strategy,
     iterator: *mut umbo_iterator,
@@ -126,23 +135,12 @@ pub fn umbo_train_epoch(
     options: *const umbo_train_epoch_options,
     report: *mut umbo_train_epoch_report,
 ) {
-    // SAFETY: the caller gives NULL or options.
-    let known = unsafe { options::known_part(options, "options") };
-    let destroy = known.ok().and_then(|(known, _)| known.user_data_destroy);
-    // SAFETY: as for umbo_strategy_run().
-    let owned_user_data = unsafe { UserData::new(user_data, destroy) };
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let (options, report) =
-        unsafe { (options::read(options, "options")?, optional_result(report, "report")?) };
-    let (strategy, iterator) = (get(strategy, "strategy")?, get(iterator, "iterator")?);
-    let optimizer = get_optional(optimizer, "optimizer")?;
-    let update = match (optimizer, get_optional(gradients, "gradients")?) {
+    let update = match (optimizer, gradients) {
         (Some(optimizer), Some(gradients)) => Some((optimizer, gradients)),
         (None, None) => None,
         (Some(_), None) => return Err(alone("gradients", "an optimizer")),
         (None, Some(_)) => return Err(alone("optimizer", "gradients")),
     };
-    let step = present(step, "step")?;
     let metrics = get_optional(options.metrics, "options.metrics")?;
     let epoch = Epoch {
         strategy: &strategy,
@@ -165,13 +163,10 @@ pub fn umbo_train_epoch(
             false => Ok(()),
         }
     };
-    let function = replica_function(step, user_data);
-    let owned_user_data: Arc<dyn Any + Send + Sync> = Arc::new(owned_user_data);
-    let done = epoch.run_from(
-        Arc::new(function),
-        Some(owned_user_data),
-        &checked,
-        &mut |done, applied| {
+    let function = replica_function(step, user_data.pointer());
+    let user_data: Arc<dyn Any + Send + Sync> = Arc::new(user_data);
+    let done =
+        epoch.run_from(Arc::new(function), Some(user_data), &checked, &mut |done, applied| {
             let Some(progress) = options.progress else { return Ok(()) };
             let applied = applied.map(report_of);
             let state = umbo_progress {
@@ -186,8 +181,7 @@ pub fn umbo_train_epoch(
             };
             // SAFETY: the caller gives a function of this type and its user data.
             callback::run(|| unsafe { progress(&raw const state, options.progress_user_data) })
-        },
-    )?;
+        })?;
     report.write(umbo_train_epoch_report {
         struct_size: size_of::<umbo_train_epoch_report>(),
         step_count: done.steps as i64,

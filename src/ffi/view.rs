@@ -154,13 +154,8 @@ pub(crate) unsafe fn view_from<'a>(
         // SAFETY: the caller promises that the elements are there; pointer and layout were checked.
         return Ok(Incoming::InPlace(unsafe { View::new(view.data.cast(), dtype, layout) }));
     }
-    let bytes = layout.extent().checked_mul(dtype.size()).ok_or_else(|| {
-        Error::invalid(argument, "its strides reach further than memory can address")
-    })?;
-    // SAFETY: as above; the storage is dropped before this returns.
-    let storage =
-        unsafe { Storage::foreign(view.data.cast_mut().cast(), bytes, device, true, Box::new(())) };
-    let there = Tensor::from_storage(Arc::new(storage), dtype, layout, 0)?;
+    // SAFETY: as above; the tensor is dropped before this returns.
+    let there = unsafe { tensor_over_view(pointer, argument, Box::new(())) }?;
     there.on_host().map(Incoming::Copied)
 }
 

@@ -23,7 +23,7 @@ use super::processes::Usage;
 pub use super::running::WatchedRun;
 pub use super::sample::{Clocks, ReplicaSample, Setup, StepPlace, StepSample};
 use super::summary::Summary;
-use super::trace::{self, Detail, Event, Name};
+use super::trace::{self, Detail, Event};
 use super::watching;
 
 /// How many of the first steps are measured without a break.
@@ -153,7 +153,7 @@ impl Recorder {
         *self.replicas[replica].lock() = sample;
         if watching::is_traced() {
             trace::record(Event {
-                name: Name::Own("compute"),
+                name: "compute".into(),
                 category: "compute",
                 start,
                 duration: sample.wall,

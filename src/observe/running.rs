@@ -8,7 +8,7 @@ use super::meter::Opened;
 use super::phase::ByPhase;
 use super::report::Recorder;
 use super::sample::{StepPlace, StepSample};
-use super::trace::{self, Detail, Event, Name};
+use super::trace::{self, Detail, Event};
 use super::watching::{self, LOCAL, Local};
 
 /// Callbacks that take less are measured by the clock on the wall alone.
@@ -95,7 +95,7 @@ impl WatchedRun<'_> {
             if watching::is_traced() {
                 let name = if kept { "step" } else { "step that was rolled back" };
                 trace::record(Event {
-                    name: Name::Own(name),
+                    name: name.into(),
                     category: "step",
                     start: measured.opened.at,
                     duration: sample.run,

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::clock;
 use super::phase::{Counter, Phase};
-use super::trace::{self, Detail, Event, Name};
+use super::trace::{self, Event};
 use super::watching::{COUNTS, LOCAL, is_traced, is_watched};
 
 /// The calling thread spends its time on `phase` until this is dropped.
@@ -20,7 +20,8 @@ pub struct PhaseSpan {
 }
 
 struct Open {
-    phase: Phase,
+    /// None of a span that is in the trace alone.
+    phase: Option<Phase>,
     name: &'static str,
     start: u64,
     inside: u64,
@@ -38,26 +39,10 @@ pub fn span(phase: Phase) -> PhaseSpan {
 
 /// As [`span`], for a share of work that another thread's span is about: it is in the trace alone.
 #[inline]
-pub fn share(name: &'static str) -> TraceSpan {
-    TraceSpan { open: is_traced().then(|| (name, clock::now())), _own: PhantomData }
-}
-
-/// A span of the trace alone.
-#[must_use = "dropping it ends the span"]
-pub struct TraceSpan {
-    open: Option<(&'static str, u64)>,
-    _own: PhantomData<*const ()>,
-}
-
-impl Drop for TraceSpan {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some((name, start)) = self.open.take() {
-            let duration = clock::now().saturating_sub(start);
-            let (name, category) = (Name::Own(name), "share");
-            trace::record(Event { name, category, start, duration, detail: Detail::None });
-        }
-    }
+pub fn share(name: &'static str) -> PhaseSpan {
+    let shared =
+        || Open { phase: None, name, start: clock::now(), inside: 0, bytes: 0, measured: false };
+    PhaseSpan { open: is_traced().then(shared), _own: PhantomData }
 }
 
 #[cold]
@@ -68,6 +53,7 @@ fn open(phase: Phase, name: &'static str) -> Option<Open> {
             return None;
         }
         let inside = local.inside.replace(0);
+        let phase = Some(phase);
         Some(Open { phase, name, start: clock::now(), inside, bytes: 0, measured })
     })
 }
@@ -103,18 +89,19 @@ impl Drop for PhaseSpan {
 fn close(open: Open) {
     let Open { phase, name, start, inside, bytes, measured } = open;
     let duration = clock::now().saturating_sub(start);
-    LOCAL.with(|local| {
-        let own = duration.saturating_sub(local.inside.get());
-        local.inside.set(inside.saturating_add(duration));
-        if measured {
-            let spent = &local.spent[phase as usize];
-            spent.set(spent.get() + own);
-        }
-    });
+    if let Some(phase) = phase {
+        LOCAL.with(|local| {
+            let own = duration.saturating_sub(local.inside.get());
+            local.inside.set(inside.saturating_add(duration));
+            if measured {
+                let spent = &local.spent[phase as usize];
+                spent.set(spent.get() + own);
+            }
+        });
+    }
     if is_traced() {
-        let detail = if bytes > 0 { Detail::Bytes(bytes) } else { Detail::None };
-        let (name, category) = (Name::Own(name), phase.name());
-        trace::record(Event { name, category, start, duration, detail });
+        let category = phase.map_or("share", Phase::name);
+        trace::record(Event::of(name, category, start, duration, bytes));
     }
 }
 

@@ -61,10 +61,7 @@ pub fn assign_all(
         }
         return Ok(());
     }
-    let operation = Operation::AssignAll {
-        variables: variables.iter().map(Variable::key).collect(),
-        first: variables.first().map_or_else(String::new, |first| first.name().to_string()),
-    };
+    let operation = Operation::writing(variables, "assign");
     let mut arguments = vec![Value::Tensor(Tensor::scalar(weight)?)];
     arguments.extend(values.into_iter().map(Value::Tensor));
     let (targets, step) = (variables.to_vec(), context.step_id());

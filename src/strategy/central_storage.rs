@@ -10,7 +10,7 @@ use super::layout::ReplicaLayout;
 use super::metrics::{EpochMetrics, Metric};
 use super::ranks::Ranks;
 use super::registry::WeakRegistry;
-use super::replica_threads::{self, ThreadConfig};
+use super::replica_threads;
 use super::steps::Steps;
 use super::threads::{ReplicaThreads, Threading};
 use super::variable_list::VariableList;
@@ -366,22 +366,15 @@ impl Strategy {
 
     /// Starts the thread of `replica` unless it runs.
     pub(super) fn ensure_thread(&self, replica: usize) -> Result<()> {
-        self.0.threads.ensure(self.place(replica))
-    }
-
-    fn place(&self, replica: usize) -> ThreadConfig {
-        let (device, bound) = (self.replica_devices()[replica], self.binds_threads());
-        let (replicas, devices) = (self.num_replicas(), self.compute_devices().len());
-        let part = self.0.threads.how.part;
-        ThreadConfig { strategy: self.id(), replica, replicas, devices, device, bound, part }
+        self.0.threads.ensure(self.id(), replica)
     }
 
     /// The calling thread, the program's own or not, is about to serve as `replica`, in whose context it
     /// is. Costs nothing but the first time.
     pub(super) fn begin_serving(&self, replica: usize, is_callers: bool) {
         let is_there = |id| Strategy::with_id(id).is_some();
-        let hooks = self.0.threads.how.hooks.as_ref();
-        replica_threads::begin_serving(self.place(replica), hooks, is_callers, is_there);
+        let (thread, hooks) = (&self.0.threads.serving[replica], self.0.threads.how.hooks.as_ref());
+        replica_threads::begin_serving(self.id(), thread, hooks, is_callers, is_there);
     }
 
     /// A metric of the last run that was committed and measured anything, over all replicas in replica order;

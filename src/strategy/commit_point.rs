@@ -1,6 +1,4 @@
-//! The commit point of a strategy's steps, and what leads to it: joining, deferring, undoing.
-
-#![expect(unsafe_code, reason = "what a failed update has written is undone")]
+//! The commit point of a strategy's steps, and what leads to it: joining, deferring, poisoning.
 
 use std::mem;
 use std::sync::Arc;
@@ -12,10 +10,8 @@ use super::limits::Limits;
 use super::metrics::EpochMetrics;
 use super::step::StepRecord;
 use super::transaction::Transaction;
-use crate::collectives;
 use crate::error::{Error, Result};
 use crate::observe::{self, Phase};
-use crate::values::variable::Variable;
 
 impl Strategy {
     pub(super) fn open_transaction(&self, number: u64) {
@@ -25,7 +21,6 @@ impl Strategy {
         transaction.epoch = None;
         transaction.metrics.clear();
         transaction.of_nested.clear();
-        transaction.savepoints.clear();
     }
 
     /// Lets `participant` take part in the outcome of step `number`, unless it does already. To be
@@ -88,105 +83,14 @@ impl Strategy {
         action.failure().map_or(Ok(()), Err)
     }
 
-    /// Notes that a nested run failed: if it or anything before it in the step wrote central state, the writes can
-    /// no longer be separated, and the step must not be committed.
+    /// Notes that a run or an update inside of the step failed: if it or anything before it in the step wrote central
+    /// state, the writes cannot be separated, and the step must not be committed.
     pub(super) fn poison_after(&self, error: &Error) {
         let mut transaction = self.inner().steps.transaction.lock();
         let has_changed = !transaction.participants.is_empty() || !transaction.deferred.is_empty();
         // The result of the other ranks is not known.
         if has_changed || self.ranks().is_some() {
             transaction.poison.get_or_insert_with(|| error.to_string());
-        }
-    }
-
-    /// Notes that replicas run inside of the step again.
-    pub(super) fn note_nested_run(&self) {
-        if let Some(savepoint) = self.inner().steps.transaction.lock().savepoints.last_mut() {
-            savepoint.has_run = true;
-        }
-    }
-
-    /// Runs `body`, which is a part of the open step `number` that may fail by itself: then what it
-    /// wrote is undone, and the rest of the step goes on. With several ranks it may have failed on this
-    /// one alone, so that the step cannot count.
-    pub(super) fn undoing_on_failure<R>(
-        &self,
-        number: u64,
-        body: impl FnOnce() -> Result<R>,
-    ) -> Result<R> {
-        struct Undo<'a>(&'a Strategy, u64);
-        impl Drop for Undo<'_> {
-            fn drop(&mut self) {
-                self.0.undo_to_savepoint(self.1);
-            }
-        }
-        {
-            let mut transaction = self.inner().steps.transaction.lock();
-            let savepoint = transaction.savepoint();
-            transaction.savepoints.push(savepoint);
-        }
-        let undo = Undo(self, number);
-        let result = body().inspect_err(|error| {
-            if self.ranks().is_some() {
-                let mut transaction = self.inner().steps.transaction.lock();
-                transaction.poison.get_or_insert_with(|| error.to_string());
-            }
-        })?;
-        mem::forget(undo);
-        self.inner().steps.transaction.lock().release_savepoint();
-        Ok(result)
-    }
-
-    fn undo_to_savepoint(&self, number: u64) {
-        let (savepoint, participants, deferred) = {
-            let mut transaction = self.inner().steps.transaction.lock();
-            let Some(savepoint) = transaction.savepoints.pop() else { return };
-            let participants = transaction.participants.split_off(savepoint.participants);
-            let deferred = transaction.deferred.split_off(savepoint.deferred);
-            (savepoint, participants, deferred)
-        };
-        for participant in &participants {
-            participant.roll_back(number);
-        }
-        let restored = savepoint.saved.iter().try_for_each(|(variable, value)| {
-            // SAFETY: the step has the staging buffers to itself, and this is the thread of it that
-            // writes now.
-            let mut staging = unsafe { variable.staging()? };
-            collectives::copy_into(value, &mut staging)
-        });
-        if restored.is_err() || savepoint.has_run {
-            self.inner().steps.transaction.lock().poison.get_or_insert_with(|| {
-                "an update failed after it had run a step of its own, whose contributions cannot \
-                 be told from those before"
-                    .into()
-            });
-        }
-        drop(deferred);
-        participants.iter().for_each(|participant| participant.release_resources());
-    }
-
-    /// Remembers what the open step has written to `variable` so far, if an update that may be
-    /// undone is going on and is about to write it again.
-    pub(super) fn save_for_undo(&self, variable: &Variable) -> Result<()> {
-        let unknown = {
-            let transaction = self.inner().steps.transaction.lock();
-            transaction.savepoints.last().is_some_and(|savepoint| !savepoint.knows(variable))
-        };
-        if unknown {
-            // SAFETY: this is the thread of the step that writes, and it does so afterwards.
-            let visible = unsafe { variable.visible() };
-            let value = collectives::copy_to(visible, variable.device())?;
-            if let Some(savepoint) = self.inner().steps.transaction.lock().savepoints.last_mut() {
-                savepoint.saved.push((variable.clone(), value));
-            }
-        }
-        Ok(())
-    }
-
-    /// Notes that the open step writes `variable` for the first time.
-    pub(super) fn note_first_write(&self, variable: &Variable) {
-        if let Some(savepoint) = self.inner().steps.transaction.lock().savepoints.last_mut() {
-            savepoint.fresh.push(variable.clone());
         }
     }
 

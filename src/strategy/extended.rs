@@ -88,7 +88,7 @@ fn update_in_replica(
     arguments: Option<&Value>,
     function: impl FnOnce(&Variable, Option<Value>) -> Result<Option<Value>> + Send + 'static,
 ) -> Result<Option<Value>> {
-    let operation = Operation::writing(variable, "update");
+    let operation = Operation::writing(std::slice::from_ref(variable), "update");
     let target = variable.clone();
     context.synchronize(
         operation,

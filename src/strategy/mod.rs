@@ -9,10 +9,10 @@
 //!   remains of abandoned steps;
 //! - [`commit`], `transaction`, [`metrics`], `scratch`, [`operation`]: what a step writes and asks
 //!   for;
-//! - [`replica_threads`]: what a program does on the threads of replicas;
+//! - `layout`: which replicas a process has, and on which device each is; [`replica_threads`]: what a program does on
+//!   their threads;
 //! - [`ranks`]: processes whose replicas run in sync, and how they meet;
-//! - `layout`: which replicas a process has, and on which device each is; [`options`]: how a strategy is
-//!   set up, and what the choices come to;
+//! - [`options`]: how a strategy is set up, and what the choices come to;
 //! - `devices`, `threads`, `steps`, `registry`: what a strategy consists of; [`central_storage`]: the strategy
 //!   itself;
 //! - `default_strategy`: the one that is current where a program has made none;

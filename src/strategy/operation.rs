@@ -19,21 +19,14 @@ pub enum Operation {
     AllReduce(ReduceOp),
     /// An all-gather along this axis.
     AllGather(i64),
-    /// An assignment to a variable.
+    /// An assignment to variables.
     Assign {
-        /// [`crate::values::variable::Variable::key`].
-        variable: usize,
-        /// The variable's name, for messages.
-        name: String,
-        /// `assign`, `assign_add` or `assign_sub`.
-        kind: &'static str,
-    },
-    /// An assignment to several variables.
-    AssignAll {
-        /// Their keys, in order.
+        /// [`crate::values::variable::Variable::key`] of each, in order.
         variables: Vec<usize>,
         /// The name of the first, for messages.
         first: String,
+        /// `assign`, `assign_add` or `assign_sub`.
+        kind: &'static str,
     },
     /// An optimizer's apply; the addresses distinguish optimizers and gradients, what is for messages does
     /// not have to.
@@ -54,10 +47,10 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// A write to `variable`, of this kind.
-    pub(super) fn writing(variable: &Variable, kind: &'static str) -> Operation {
-        let name = variable.name().to_string();
-        Operation::Assign { variable: variable.key(), name, kind }
+    /// A write to `variables`, of this kind.
+    pub(super) fn writing(variables: &[Variable], kind: &'static str) -> Operation {
+        let first = variables.first().map_or_else(String::new, |first| first.name().to_string());
+        Operation::Assign { variables: variables.iter().map(Variable::key).collect(), first, kind }
     }
 
     /// How this differs from another call where the words of both may be the same.
@@ -72,17 +65,13 @@ impl Operation {
                 (false, true) => Some("the optimizers are different ones"),
                 (false, false) => Some("the gradients and the optimizers are different ones"),
             },
-            (
-                Operation::Assign { variable, name, kind },
-                Operation::Assign { variable: of, name: called, kind: how },
-            ) if (name, kind) == (called, how) && variable != of => {
-                Some("the variables are different ones of the same name")
-            }
-            (
-                Operation::AssignAll { variables, first },
-                Operation::AssignAll { variables: of, first: called },
-            ) if variables.len() == of.len() && first == called && variables != of => {
-                Some("the variables are not the same, or not in the same order")
+            (Operation::Assign { variables, .. }, Operation::Assign { variables: of, .. })
+                if variables != of && self.to_string() == other.to_string() =>
+            {
+                Some(match variables.len() {
+                    1 => "the variables are different ones of the same name",
+                    _ => "the variables are not the same, or not in the same order",
+                })
             }
             _ => None,
         }
@@ -97,10 +86,10 @@ impl fmt::Display for Operation {
             }
             Operation::AllReduce(op) => write!(formatter, "all_reduce {}", op.name()),
             Operation::AllGather(axis) => write!(formatter, "all_gather along axis {axis}"),
-            Operation::Assign { name, kind, .. } => write!(formatter, "{kind} to '{name}'"),
-            Operation::AssignAll { variables, first } => {
-                write!(formatter, "assign to {} variables from '{first}' on", variables.len())
-            }
+            Operation::Assign { variables, first, kind } => match variables.len() {
+                1 => write!(formatter, "{kind} to '{first}'"),
+                count => write!(formatter, "{kind} to {count} variables from '{first}' on"),
+            },
             Operation::Apply { options, rule, first, variables, .. } => {
                 write!(formatter, "apply of gradients of '{first}'")?;
                 match variables {
@@ -129,11 +118,11 @@ mod tests {
     }
 
     fn assign(variable: usize, name: &str, kind: &'static str) -> Operation {
-        Operation::Assign { variable, name: name.into(), kind }
+        Operation::Assign { variables: vec![variable], first: name.into(), kind }
     }
 
     fn assign_all(variables: &[usize]) -> Operation {
-        Operation::AssignAll { variables: variables.into(), first: "w".into() }
+        Operation::Assign { variables: variables.into(), first: "w".into(), kind: "assign" }
     }
 
     #[test]

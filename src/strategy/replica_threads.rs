@@ -10,10 +10,12 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
+use super::layout::ReplicaLayout;
 use crate::device::{DeviceId, registry};
 use crate::executor::affinity::{CpuSet, ProcessorPart};
 
 /// A thread that serves as a replica.
+#[derive(Clone)]
 pub struct ReplicaThread {
     /// Which replica.
     pub replica: usize,
@@ -83,62 +85,50 @@ fn is_new(strategy: u64, is_there: impl Fn(u64) -> bool) -> bool {
     SERVED.try_with(note).unwrap_or(false)
 }
 
-/// The configuration of a replica's thread.
-#[derive(Clone, Copy)]
-pub(super) struct ThreadConfig {
-    /// The number of the strategy.
-    pub strategy: u64,
-    pub replica: usize,
-    pub replicas: usize,
-    /// How many devices they are on: so many compute at a time.
-    pub devices: usize,
-    pub device: DeviceId,
-    /// Whether threads are bound to the processors of their devices.
-    pub bound: bool,
-    /// Which part of the machine's processors is this rank's.
-    pub part: ProcessorPart,
+impl ReplicaThread {
+    /// The thread of `replica`. `bound` says whether threads are bound to the processors of their devices, `part`
+    /// which part of the machine's is this rank's.
+    pub(super) fn new(
+        layout: &ReplicaLayout,
+        replica: usize,
+        bound: bool,
+        part: ProcessorPart,
+    ) -> ReplicaThread {
+        let (all, device) = (part.processors(), layout.replica_devices[replica]);
+        // A GPU has no processors of its own: its replica shares all with the others.
+        let own = registry::processors(device, &all).ok().filter(|_| bound);
+        let shared = all.count() / layout.compute_devices.len();
+        ReplicaThread {
+            replica,
+            replicas: layout.replica_devices.len(),
+            device,
+            computing_threads: own.as_ref().map_or(shared, CpuSet::count).max(1),
+            processors: own.unwrap_or(all),
+            is_callers: false,
+        }
+    }
 }
 
-/// Calls the program's function if the calling thread serves this strategy for the first time. `is_there` says
-/// whether there is a strategy of that number.
+/// Calls the program's function if the calling thread serves the strategy with this number for the first time.
+/// `is_there` says whether there is a strategy of a number.
 pub(super) fn begin_serving(
-    config: ThreadConfig,
+    strategy: u64,
+    thread: &ReplicaThread,
     hooks: Option<&Hooks>,
     is_callers: bool,
     is_there: impl Fn(u64) -> bool,
 ) {
     if let Some(Hooks(hooks)) = hooks
-        && is_new(config.strategy, is_there)
+        && is_new(strategy, is_there)
     {
-        hooks.start(&config.thread(is_callers));
+        hooks.start(&ReplicaThread { is_callers, ..thread.clone() });
     }
 }
 
-/// Calls the program's function if the calling thread, one of the library's, has served as this replica.
-pub(super) fn end_serving(config: ThreadConfig, hooks: Option<Hooks>) {
-    let has_served = SERVED.with(|served| served.borrow().contains(&config.strategy));
+/// Calls the program's function if the calling thread, one of the library's, has served the strategy.
+pub(super) fn end_serving(strategy: u64, thread: &ReplicaThread, hooks: Option<Hooks>) {
+    let has_served = SERVED.with(|served| served.borrow().contains(&strategy));
     if let Some(Hooks(hooks)) = hooks.filter(|_| has_served) {
-        hooks.stop(&config.thread(false));
-    }
-}
-
-impl ThreadConfig {
-    fn thread(self, is_callers: bool) -> ReplicaThread {
-        let ThreadConfig { replica, replicas, devices, device, bound, part, .. } = self;
-        let all = part.processors();
-        // A GPU has no processors of its own: its replica shares all with the others.
-        let own = if bound { registry::processors(device, &all).ok() } else { None };
-        let computing_threads = match &own {
-            Some(own) => own.count(),
-            None => all.count() / devices,
-        };
-        ReplicaThread {
-            replica,
-            replicas,
-            device,
-            processors: own.unwrap_or(all),
-            computing_threads: computing_threads.max(1),
-            is_callers,
-        }
+        hooks.stop(thread);
     }
 }

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "a step lends its function to the replicas' threads")]
 
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use super::context::{
     Frame, creators, releases_step_of, require_cross_replica, step_place, with_frame,
 };
 pub use super::limits::Limits;
+use super::panic::panicked;
 use super::protocol::rendezvous::{ReplicaPhase, WaitOutcome};
 use super::step::{
     Callback, FunctionFor, ReplicaFunction, RunUserData, StepPosition, StepRecord, Task, Watcher,
@@ -22,6 +24,16 @@ use crate::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
 use crate::observe::log::{self, Level};
 use crate::observe::{self, Phase as Time};
 use crate::values::Value;
+
+/// A run, before it begins.
+struct NewRun {
+    callback: Callback,
+    arguments: Option<Value>,
+    limits: Limits,
+    user_data: Option<RunUserData>,
+    /// Called for what callbacks read, if it is a trial.
+    watcher: Option<Arc<dyn Watcher>>,
+}
 
 /// How a step has ended.
 enum Ending {
@@ -56,7 +68,8 @@ impl Strategy {
         // and `Present` waits for the callbacks then. So `run_step` returns, or unwinds, only after
         // all callbacks did, and `function` is borrowed until then.
         let callback = unsafe { Callback::borrowed(function) };
-        self.run_step(callback, arguments, Limits::default(), None, None)
+        let limits = Limits::default();
+        self.run_step(NewRun { callback, arguments, limits, user_data: None, watcher: None })
     }
 
     /// As [`Strategy::run`], for a trial, a step that the caller makes fail: it has the number of the next step.
@@ -69,7 +82,8 @@ impl Strategy {
     ) -> Result<Option<Value>> {
         // SAFETY: as in `run`; the caller is in no step, so in none that has limits.
         let callback = unsafe { Callback::borrowed(function) };
-        self.run_step(callback, arguments, Limits::default(), None, Some(watcher))
+        let (limits, watcher) = (Limits::default(), Some(watcher));
+        self.run_step(NewRun { callback, arguments, limits, user_data: None, watcher })
     }
 
     /// As [`Strategy::run`], but returns when the limits say so, with the callbacks that are late
@@ -83,7 +97,8 @@ impl Strategy {
         limits: Limits,
         user_data: Option<RunUserData>,
     ) -> Result<Option<Value>> {
-        self.run_step(Callback::Owned(function), arguments, limits, user_data, None)
+        let callback = Callback::Owned(function);
+        self.run_step(NewRun { callback, arguments, limits, user_data, watcher: None })
     }
 
     /// Whether this thread is in a merge call or an update of a step of this strategy that has limits: runs that
@@ -92,24 +107,17 @@ impl Strategy {
         step_place(self).is_some_and(|step| step.limits.is_bounded())
     }
 
-    fn run_step(
-        &self,
-        callback: Callback,
-        arguments: Option<Value>,
-        limits: Limits,
-        user_data: Option<RunUserData>,
-        watcher: Option<Arc<dyn Watcher>>,
-    ) -> Result<Option<Value>> {
+    fn run_step(&self, run: NewRun) -> Result<Option<Value>> {
         require_cross_replica(self)?;
         match step_place(self) {
-            None => self.run_outermost(callback, arguments, limits, user_data, watcher),
-            Some(_) if limits.is_bounded() => Err(Error::invalid(
+            None => self.run_outermost(run),
+            Some(_) if run.limits.is_bounded() => Err(Error::invalid(
                 "options",
                 "a run inside of a merge call ends with the run around it; give that one the \
                  deadline or the cancellation token",
             )),
             Some(outer) => {
-                let result = self.run_nested(callback, arguments, outer, user_data);
+                let result = self.run_nested(run, outer);
                 if let Err(error) = &result {
                     self.poison_after(error);
                 }
@@ -118,14 +126,8 @@ impl Strategy {
         }
     }
 
-    fn run_outermost(
-        &self,
-        callback: Callback,
-        arguments: Option<Value>,
-        limits: Limits,
-        user_data: Option<RunUserData>,
-        watcher: Option<Arc<dyn Watcher>>,
-    ) -> Result<Option<Value>> {
+    fn run_outermost(&self, run: NewRun) -> Result<Option<Value>> {
+        let NewRun { callback, arguments, limits, user_data, watcher } = run;
         let (mut lock, remote) = self.begin_run(arguments.as_ref(), &limits)?;
         let is_trial = watcher.is_some();
         let place = lock.next_step(is_trial);
@@ -185,20 +187,14 @@ impl Strategy {
         });
     }
 
-    fn run_nested(
-        &self,
-        callback: Callback,
-        arguments: Option<Value>,
-        outer: StepPosition,
-        user_data: Option<RunUserData>,
-    ) -> Result<Option<Value>> {
+    fn run_nested(&self, run: NewRun, outer: StepPosition) -> Result<Option<Value>> {
         // An abandoned nested run leaves replicas behind that may not even have begun its step: the merge function
         // must not start another run.
         if let Some(why) = outer.limits.exceeded() {
             return Err(why.within("before its callbacks were called"));
         }
+        let NewRun { callback, arguments, user_data, .. } = run;
         let remote = self.begin_nested(arguments.as_ref())?;
-        self.note_nested_run();
         let step = StepPosition { depth: outer.depth + 1, ..outer };
         let record = self.record(step.depth);
         let task = Task { remote, ..Task::new(self, callback, arguments, step) };
@@ -312,17 +308,16 @@ impl Strategy {
 
     fn stopped_early(&self, record: &StepRecord, why: &Error) -> Error {
         let stopped = record.slots.iter().enumerate().filter(|(_, slot)| slot.is_stop_requested());
-        let failures = stopped.map(|(replica, _)| ReplicaFailure {
-            replica,
-            device: self.replica_device_names()[replica].clone(),
-            stopped: true,
-            error: Error::Cancelled("returned after it was told to stop".into()),
+        let failures = stopped.map(|(replica, _)| {
+            let error = Error::Cancelled("returned after it was told to stop".into());
+            self.failure(replica, true, error)
         });
-        Error::Replicas(ReplicaFailures {
-            failures: failures.collect(),
-            summary: why.to_string(),
-            overruling_status: Some(why.status()),
-        })
+        failed(failures.collect(), why.to_string(), Some(why.status()))
+    }
+
+    fn failure(&self, replica: usize, stopped: bool, error: Error) -> ReplicaFailure {
+        let device = self.replica_device_names()[replica].clone();
+        ReplicaFailure { replica, device, stopped, error }
     }
 
     fn failures(&self, record: &StepRecord, disagreement: Option<String>) -> Error {
@@ -330,19 +325,12 @@ impl Strategy {
         for (replica, slot) in record.slots.iter().enumerate() {
             // SAFETY: all callbacks have returned, so that it is the coordinator's turn.
             if let Some(Err(error)) = unsafe { slot.outcome.get() }.take() {
-                failures.push(ReplicaFailure {
-                    replica,
-                    device: self.replica_device_names()[replica].clone(),
-                    stopped: slot.is_stop_requested() && error.status() == Status::Cancelled,
-                    error,
-                });
+                let stopped = slot.is_stop_requested() && error.status() == Status::Cancelled;
+                failures.push(self.failure(replica, stopped, error));
             }
         }
-        Error::Replicas(ReplicaFailures {
-            overruling_status: disagreement.as_ref().map(|_| Status::FailedPrecondition),
-            summary: disagreement.unwrap_or_default(),
-            failures,
-        })
+        let status = disagreement.as_ref().map(|_| Status::FailedPrecondition);
+        failed(failures, disagreement.unwrap_or_default(), status)
     }
 
     /// The error of an abandoned step: which replicas are late, and since when. The strategy drains from now on.
@@ -364,29 +352,19 @@ impl Strategy {
                     _ => "was still in its callback",
                 };
                 let text = format!("{doing} after {elapsed:.3?}; it is left to return on its own");
-                ReplicaFailure {
-                    replica,
-                    device: self.replica_device_names()[replica].clone(),
-                    stopped: false,
-                    error: match status {
-                        Status::DeadlineExceeded => Error::DeadlineExceeded(text),
-                        _ => Error::Cancelled(text),
-                    },
-                }
+                let error = match status {
+                    Status::DeadlineExceeded => Error::DeadlineExceeded(text),
+                    _ => Error::Cancelled(text),
+                };
+                self.failure(replica, false, error)
             })
             .collect();
-        Error::Replicas(ReplicaFailures {
-            summary: why.to_string(),
-            overruling_status: Some(status),
-            failures,
-        })
+        failed(failures, why.to_string(), Some(status))
     }
 
     /// Waits for the step lock, and checks that no callback is late.
     pub(super) fn enter(&self, limits: &Limits) -> Result<StepGuard<'_>> {
-        let lock = self.inner().steps.lock.enter(limits)?;
-        self.inner().steps.draining.check().map_err(|late| self.draining(&late))?;
-        Ok(lock)
+        self.not_draining(self.inner().steps.lock.enter(limits)?)
     }
 
     /// As [`Strategy::enter`], for a step, which is open then.
@@ -398,9 +376,12 @@ impl Strategy {
 
     /// As [`Strategy::enter`], without waiting: FAILED_PRECONDITION if another thread has the step lock.
     pub(super) fn enter_now(&self) -> Result<StepGuard<'_>> {
-        let lock = self.inner().steps.lock.enter_now()?;
-        self.inner().steps.draining.check().map_err(|late| self.draining(&late))?;
-        Ok(lock)
+        self.not_draining(self.inner().steps.lock.enter_now()?)
+    }
+
+    fn not_draining<'a>(&self, lock: StepGuard<'a>) -> Result<StepGuard<'a>> {
+        let late = self.inner().steps.draining.check();
+        late.map(|()| lock).map_err(|late| self.draining(&late))
     }
 
     pub(super) fn open_step(&self) -> Result<()> {
@@ -458,14 +439,13 @@ impl Strategy {
     }
 
     /// Runs `body` in cross-replica context as a step without replicas, or as a part of the step
-    /// around it: what it assigns becomes central state with that step if it succeeds, and is undone
-    /// if it fails.
+    /// around it: what it assigns becomes central state with that step. If it fails, nothing of the step does.
     pub(super) fn central_step<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let frame = |step| Frame::CrossReplica { strategy: self.clone(), step: Some(step) };
         if let Some(step) = step_place(self) {
-            let number = step.number.id;
-            let body = || with_frame(frame(step), body);
-            return self.undoing_on_failure(number, body);
+            let body = AssertUnwindSafe(|| with_frame(frame(step), body));
+            let result = catch_unwind(body).unwrap_or_else(|panic| Err(panicked(panic)));
+            return result.inspect_err(|error| self.poison_after(error));
         }
         let mut lock = self.enter(&Limits::default())?;
         let place = lock.next_step(false);
@@ -514,6 +494,11 @@ impl Strategy {
             )),
         }
     }
+}
+
+/// The error of a step of which these replicas have failed.
+fn failed(failures: Vec<ReplicaFailure>, summary: String, status: Option<Status>) -> Error {
+    Error::Replicas(ReplicaFailures { failures, summary, overruling_status: status })
 }
 
 /// The coordinator's presence in an open step. If this library panics there, replicas may still be

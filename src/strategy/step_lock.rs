@@ -38,6 +38,22 @@ struct HolderInfo {
     thread: Option<Thread>,
 }
 
+impl HolderInfo {
+    /// How many steps have been begun, apart from trials and those that have taken no effect.
+    fn steps(&self) -> u64 {
+        self.step - self.trials
+    }
+
+    /// The name of the thread, if it has one, and its number.
+    fn thread(&self) -> String {
+        match self.thread.as_ref().map(|thread| (thread.name(), thread.id())) {
+            Some((Some(name), id)) => format!("'{name}' ({id:?})"),
+            Some((None, id)) => format!("{id:?}"),
+            None => "unknown".into(),
+        }
+    }
+}
+
 /// The right to take steps and to change central state, until it is dropped.
 pub(super) struct StepGuard<'a>(&'a StepLock);
 
@@ -87,11 +103,11 @@ impl StepLock {
             return Ok(self.entered());
         }
         let inside = self.inside.lock();
-        let thread = inside.thread.as_ref().map_or_else(|| "unknown".into(), name_of);
         Err(Error::precondition(format!(
-            "strategy: step {} or a change after it is in progress on thread {thread}; wait for it, and \
+            "strategy: step {} or a change after it is in progress on thread {}; wait for it, and \
              keep other threads from beginning another one",
-            inside.step - inside.trials
+            inside.steps(),
+            inside.thread()
         )))
     }
 
@@ -152,34 +168,24 @@ impl StepLock {
         let inside = self.inside.lock();
         format!(
             "before its callbacks were called, behind step {} on thread {}",
-            inside.step - inside.trials,
-            inside.thread.as_ref().map_or_else(|| "unknown".into(), name_of),
+            inside.steps(),
+            inside.thread(),
         )
     }
 
     /// The warning of a thread that has waited for long.
     fn wait_warning(&self) -> String {
-        let (step, thread) = {
-            let inside = self.inside.lock();
-            (inside.step - inside.trials, inside.thread.clone())
-        };
+        let inside = self.inside.lock();
         format!(
-            "thread {} has waited {:?} for step {step} of the strategy, which thread {} \
+            "thread {} has waited {:?} for step {} of the strategy, which thread {} \
              began; if a callback of that step waits for this thread, neither will ever \
              go on: do not wait in a callback for a thread that runs or assigns on the same \
              strategy",
             format_args!("'{}'", thread::current_name()),
             self.patience,
-            thread.as_ref().map_or_else(|| "unknown".into(), name_of),
+            inside.steps(),
+            inside.thread(),
         )
-    }
-}
-
-/// A thread's name, if it has one, and its number.
-fn name_of(thread: &Thread) -> String {
-    match thread.name() {
-        Some(name) => format!("'{name}' ({:?})", thread.id()),
-        None => format!("{:?}", thread.id()),
     }
 }
 
@@ -198,7 +204,7 @@ impl StepGuard<'_> {
     pub(super) fn next_step(&mut self, trial: bool) -> StepNumber {
         let mut inside = self.0.inside.lock();
         inside.step += 1;
-        let shown = inside.step - inside.trials;
+        let shown = inside.steps();
         inside.trials += u64::from(trial);
         StepNumber { id: inside.step, shown }
     }
@@ -210,8 +216,7 @@ impl StepGuard<'_> {
 
     /// How many steps have been begun, apart from trials and those that have taken no effect.
     pub(super) fn steps(&self) -> u64 {
-        let inside = self.0.inside.lock();
-        inside.step - inside.trials
+        self.0.inside.lock().steps()
     }
 
     /// Lets the next step be the one after `steps`. What distinguishes steps goes on growing.

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::layout::ReplicaLayout;
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::turns::Turns;
-use super::replica_threads::{self, Hooks, ThreadConfig};
+use super::replica_threads::{self, Hooks, ReplicaThread};
 use crate::device::{DeviceId, registry};
 use crate::error::Result;
 use crate::executor::affinity::{self, ProcessorPart};
@@ -42,6 +42,8 @@ pub(super) struct ReplicaThreads {
     pub mailboxes: Mailboxes,
     /// Which replica has which device, if replicas share devices.
     pub turns: Option<Arc<Turns>>,
+    /// What each of them is.
+    pub serving: Box<[ReplicaThread]>,
     handles: Mutex<Vec<Option<thread::Handle>>>,
     /// How many processors the threads may use.
     pub processors: usize,
@@ -62,7 +64,10 @@ impl ReplicaThreads {
         let (at_once, replicas) = (layout.compute_devices.len(), layout.replica_devices.len());
         let spin_if = |spins| if spins { Spin::BOUNDED } else { Spin::NEVER };
         let is_shared = layout.is_shared();
+        let serving =
+            (0..replicas).map(|replica| ReplicaThread::new(layout, replica, how.bind, how.part));
         ReplicaThreads {
+            serving: serving.collect(),
             how,
             mailboxes: (0..replicas).map(|_| CachePadded::new(Mailbox::new())).collect(),
             turns: is_shared.then(|| {
@@ -78,15 +83,15 @@ impl ReplicaThreads {
         }
     }
 
-    /// Starts the thread of a replica unless it runs.
-    pub fn ensure(&self, config: ThreadConfig) -> Result<()> {
-        let (replica, device) = (config.replica, config.device);
+    /// Starts the thread of a replica of the strategy with this number unless it runs.
+    pub fn ensure(&self, strategy: u64, replica: usize) -> Result<()> {
         let mut handles = self.handles.lock();
         if handles[replica].is_some() {
             return Ok(());
         }
         let (mailboxes, turns) = (Arc::clone(&self.mailboxes), self.turns.clone());
-        let idle_spin = self.idle_spin;
+        let (serving, idle_spin) = (self.serving[replica].clone(), self.idle_spin);
+        let device = serving.device;
         let Threading { bind, stack_bytes, hooks, part } = self.how.clone();
         let options = thread::ThreadOptions {
             stack_bytes,
@@ -119,7 +124,7 @@ impl ReplicaThreads {
                     mailboxes[replica].set_home(home(&binding));
                 }
             }
-            replica_threads::end_serving(config, hooks);
+            replica_threads::end_serving(strategy, &serving, hooks);
         })?;
         handles[replica] = Some(handle);
         Ok(())

@@ -405,16 +405,12 @@ pub(super) fn stage(
     keeps: bool,
     write: &mut dyn FnMut(&mut TensorMut) -> Result<()>,
 ) -> Result<()> {
+    // SAFETY: the step has the staging buffer to itself, and one thread of it writes at a time.
+    // Views are not read during a write, as above.
+    let staging = &mut unsafe { variable.staging()? };
     if variable.is_staged() {
-        owner.save_for_undo(variable)?;
-        // SAFETY: the step has the staging buffer to itself, and one thread of it writes at a time.
-        // Views are not read during a write, as above.
-        let mut staging = unsafe { variable.staging()? };
-        return write(&mut staging);
+        return write(staging);
     }
-    // SAFETY: as above.
-    let mut staging = unsafe { variable.staging()? };
-    let staging = &mut staging;
     if keeps {
         // SAFETY: central state does not change before the step is over.
         let committed = unsafe { variable.committed() };
@@ -422,7 +418,6 @@ pub(super) fn stage(
     }
     write(staging)?;
     owner.join_step(step, &Arc::new(variable.clone()))?;
-    owner.note_first_write(variable);
     variable.stage();
     Ok(())
 }
@@ -475,7 +470,7 @@ pub(super) fn write_in_replica(
     value: Value,
     write: impl FnOnce(&Strategy, Value) -> Result<()> + Send + 'static,
 ) -> Result<()> {
-    let operation = Operation::writing(variable, verb);
+    let operation = Operation::writing(std::slice::from_ref(variable), verb);
     let target = variable.clone();
     let merge = move |strategy: &Strategy, calls: &mut [&mut MergeCall]| {
         let values = calls.iter().filter_map(|call| call.arguments.clone()).collect();

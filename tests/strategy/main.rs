@@ -2,6 +2,7 @@
 
 mod creation;
 mod engines;
+mod failed_updates;
 mod late;
 mod merge_calls;
 mod model;
@@ -12,7 +13,6 @@ mod run;
 mod sets;
 mod shared_devices;
 mod sparse;
-mod undo;
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(crate) use std::sync::{Arc, Barrier, Condvar, Mutex, mpsc};

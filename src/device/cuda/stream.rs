@@ -10,7 +10,7 @@ use super::timeline::{MOST, Noted, Timeline};
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::observe;
-use crate::observe::trace::{self, Row};
+use crate::observe::trace;
 use parking_lot::Mutex;
 
 /// The stream of a logical GPU.
@@ -133,8 +133,7 @@ impl Stream {
         let spans = timeline.spans(&self.queue);
         drop(timeline);
         if let Some(spans) = spans {
-            let row = Row { number: self.id.index, name: format!("{} stream", self.id) };
-            trace::record_row(&row, spans);
+            trace::record_row(self.id.index, &format!("{} stream", self.id), spans);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::{CudaEvent, CudaStream, sys};
 
-use crate::observe::trace::{self, RowSpan};
+use crate::observe::trace::{self, Event};
 
 /// When so many wait to be read, the stream is waited for.
 pub(super) const MOST: usize = 1024;
@@ -80,7 +80,7 @@ impl Timeline {
     }
 
     /// The spans of what was queued, which is waited for. The card's context is current.
-    pub(super) fn spans(&mut self, stream: &Arc<CudaStream>) -> Option<Vec<RowSpan>> {
+    pub(super) fn spans(&mut self, stream: &Arc<CudaStream>) -> Option<Vec<Event>> {
         let (reference, now) = self.reference(stream)?;
         let before = |event: &CudaEvent| {
             let milliseconds = elapsed(event, &reference)?;
@@ -90,7 +90,7 @@ impl Timeline {
             let (start, end) = (before(&noted.start)?, before(&noted.end)?);
             let &Noted { name, category, bytes, .. } = noted;
             let duration = start.saturating_sub(end);
-            Some(RowSpan { name, category, bytes, start: now.saturating_sub(start), duration })
+            Some(Event::of(name, category, now.saturating_sub(start), duration, bytes))
         };
         let spans = self.pending.iter().filter_map(span).collect();
         self.spare.push(reference);

@@ -6,23 +6,13 @@ use crate::equivalence::report::{Finding, Verdict};
 use crate::equivalence::vectors::{LinearCombination, count, difference, first};
 use crate::optimizer::LossReduction;
 
-/// Which run was made twice.
-#[derive(Clone, Copy)]
-enum Twice {
-    Whole,
-    Split,
-}
-
 impl GradientCase<'_> {
-    /// The runs that were made twice, the second time with buffers full of NaN.
-    fn twice(&self) -> impl Iterator<Item = (&DryRunPart, &DryRunPart, usize, Twice)> {
-        let others = self.evidence.others.as_ref();
-        let whole = others.map(|others| (&others.whole, &others.whole_again, Twice::Whole));
-        let split = self.evidence.split_again.as_ref();
-        let split = split.map(|again| (&self.evidence.split, again, Twice::Split));
-        whole.into_iter().chain(split).flat_map(|(once, again, run)| {
+    /// What each replica did in runs that were made twice, and whether the batch was split as usual.
+    fn twice(&self) -> impl Iterator<Item = (&DryRunPart, &DryRunPart, usize, bool)> {
+        self.evidence.repeated().flat_map(|(once, again)| {
+            let is_split = std::ptr::eq(once, &self.evidence.split);
             let parts = once.iter().zip(again).enumerate();
-            parts.map(move |(replica, (once, again))| (once, again, replica, run))
+            parts.map(move |(replica, (once, again))| (once, again, replica, is_split))
         })
     }
 
@@ -75,7 +65,7 @@ impl GradientCase<'_> {
     }
 
     pub(super) fn not_repeatable(&self) -> Option<Finding> {
-        self.twice().find_map(|(once, again, replica, run)| {
+        self.twice().find_map(|(once, again, replica, is_split)| {
             let examples = once.examples.max(1) as f64;
             // In the units of a mean, if the callback does what is declared.
             let factor = match self.declared {
@@ -91,15 +81,12 @@ impl GradientCase<'_> {
             }
             let (place, element) = (self.place(found.element), found.element);
             let (a, b) = (once.at(element) / factor, again.at(element) / factor);
-            let cause = match run {
-                Twice::Split if self.evidence.others.is_some() => {
-                    "this happens on several replicas and not on one: they seem to write memory that \
-                     they share, such as a scratch buffer or a sum in the user data"
-                }
-                _ => {
-                    "random numbers that are not keyed by example, or state that one run leaves for \
-                     the next"
-                }
+            let cause = if is_split && self.evidence.others.is_some() {
+                "this happens on several replicas and not on one: they seem to write memory that \
+                 they share, such as a scratch buffer or a sum in the user data"
+            } else {
+                "random numbers that are not keyed by example, or state that one run leaves for \
+                 the next"
             };
             let text = format!(
                 "two runs with the same examples differ: {place} of replica {replica} is {a:.6e} and \

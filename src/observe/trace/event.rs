@@ -1,23 +1,32 @@
 //! What a trace consists of.
 
+use std::borrow::Cow;
+
 use crate::observe::sample::{ReplicaSample, StepPlace, StepSample};
 
 /// What a thread did.
-pub(in crate::observe) struct Event {
-    pub name: Name,
+pub(crate) struct Event {
+    /// By the library or, owned, by the program.
+    pub name: Cow<'static, str>,
     pub category: &'static str,
     /// In nanoseconds of [`now`](super::now).
     pub start: u64,
     pub duration: u64,
-    pub detail: Detail,
+    pub(in crate::observe) detail: Detail,
 }
 
-/// What an event is called.
-pub(in crate::observe) enum Name {
-    /// By the library.
-    Own(&'static str),
-    /// By the program.
-    Given(Box<str>),
+impl Event {
+    /// An event about so many bytes; 0 if that is not said.
+    pub fn of(
+        name: impl Into<Cow<'static, str>>,
+        category: &'static str,
+        start: u64,
+        duration: u64,
+        bytes: u64,
+    ) -> Event {
+        let detail = if bytes > 0 { Detail::Bytes(bytes) } else { Detail::None };
+        Event { name: name.into(), category, start, duration, detail }
+    }
 }
 
 /// What an event says beside its time.

@@ -1,8 +1,9 @@
 //! Events as lines of JSON, in the format of Chrome's trace viewer.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
-use super::event::{Account, Detail, Event, Name};
+use super::event::{Account, Detail, Event};
 use crate::observe::machine::Load;
 use crate::observe::phase::{ByPhase, Counter, Phase};
 use crate::observe::processes::Other;
@@ -50,8 +51,8 @@ fn line(text: &mut String, name: &str, process: u32, thread: u32, arguments: &st
 /// The line of an event.
 pub(super) fn event(text: &mut String, process: u32, thread: u32, event: &Event) {
     let name = match &event.name {
-        Name::Own(name) => format!("\"{name}\""),
-        Name::Given(name) => quoted(name),
+        Cow::Borrowed(name) => format!("\"{name}\""),
+        Cow::Owned(name) => quoted(name),
     };
     let _ = write!(
         text,

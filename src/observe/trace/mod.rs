@@ -24,8 +24,9 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 pub use event::Account;
-pub(super) use event::{Detail, Event, Name};
-pub use row::{Row, RowSpan, record_row};
+pub(super) use event::Detail;
+pub(crate) use event::Event;
+pub(crate) use row::record_row;
 
 use super::clock;
 use super::log::{self, Level};

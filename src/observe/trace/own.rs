@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::{CURRENT, Detail, Event, Name, json, record};
+use super::{CURRENT, Event, json, record};
 use crate::observe::{clock, watching};
 use std::sync::atomic::Ordering;
 
@@ -42,7 +42,6 @@ pub fn end() {
     let Ok(Some((session, name, start))) = ended else { return };
     if watching::is_traced() && session == CURRENT.load(Ordering::Relaxed) {
         let duration = clock::now().saturating_sub(start);
-        let name = Name::Given(name);
-        record(Event { name, category: "program", start, duration, detail: Detail::None });
+        record(Event::of(String::from(name), "program", start, duration, 0));
     }
 }
