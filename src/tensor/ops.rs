@@ -3,7 +3,8 @@
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result, memory};
-use crate::kernels::copy::{combine, layouts};
+use crate::kernels::copy::combine::combine;
+use crate::kernels::copy::layouts;
 use crate::kernels::cuda::on_gpu;
 use crate::kernels::float::real;
 use crate::kernels::instruction_set::Instructions;
@@ -57,8 +58,7 @@ impl TensorMut<'_> {
             return on_gpu(gpu, |launcher| unsafe { launcher.combine(&from, &to, subtracts) });
         }
         let from = from.on_host()?;
-        let combine = if subtracts { combine::subtract } else { combine::add };
-        combine(Instructions::chosen(), &from.reading()?, &mut self.writing()?)
+        combine(Instructions::chosen(), &from.reading()?, &mut self.writing()?, subtracts)
     }
 
     /// Combines row `i` of `values` into row `indices[i]` of this tensor, for all rows in order.

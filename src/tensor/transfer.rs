@@ -58,7 +58,7 @@ impl Tensor {
 impl TensorMut<'_> {
     /// Has `write` change the elements in host memory: these if they lie there, else a contiguous copy
     /// that replaces them. The copy has anything in it unless `write` `reads` the elements, too.
-    pub(super) fn through_host(
+    pub(crate) fn through_host(
         &mut self,
         reads: bool,
         write: impl FnOnce(&mut TensorMut) -> Result<()>,
