@@ -12,22 +12,12 @@ use crate::kernels::cuda::{
     Address, GpuPlace, KernelLauncher, KernelQueue, PreparedLaunches, RowCopy, on_gpu,
     prepared_on_gpu,
 };
+use crate::optimizer::gpu_operands::VariableCopies;
 use crate::optimizer::means::Means;
 use crate::optimizer::rule::{CustomKernel, CustomUpdate};
 use crate::optimizer::workspace::PreparedUpdate;
 use crate::tensor::{Shape, Tensor};
 use crate::values::variable::Variable;
-
-/// Copies of the weights and the state of a variable, or of its rows that have gradients, on its GPU.
-pub(super) struct VariableCopies {
-    /// The weights and the states: each copy, and the address of the original.
-    copies: Vec<(Tensor, Address)>,
-    rows: Option<Tensor>,
-    /// The elements of a row.
-    width: u64,
-    /// The gradient as the rule gets it.
-    gradient: Tensor,
-}
 
 impl VariableCopies {
     /// Memory for the copies of variable `index`, with anything in it.
@@ -55,7 +45,8 @@ impl VariableCopies {
             Tensor::from_slice(&numbers, Shape::new(&[rows.len()])?, gpu.id())
         });
         let weights = address_of(variable, update.buffer);
-        let originals = std::iter::once(weights).chain(variables.slot_addresses(update.position));
+        let originals =
+            std::iter::once(weights).chain(variables.state(update.position).slot_addresses());
         Ok(VariableCopies {
             copies: originals.map(|original| Ok((fresh()?, original))).collect::<Result<_>>()?,
             rows: rows.transpose()?,

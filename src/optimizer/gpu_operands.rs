@@ -5,8 +5,7 @@
 
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result};
-use crate::kernels::cuda::{GpuContribution, Gradient, PreparedLaunches};
-use crate::optimizer::custom_kernels::VariableCopies;
+use crate::kernels::cuda::{Address, GpuContribution, Gradient, PreparedLaunches};
 use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::sources::GradientSources;
 use crate::tensor::{DType, Shape, Tensor};
@@ -75,6 +74,17 @@ impl GpuOperands {
             divisor: sources.divisor,
         }
     }
+}
+
+/// Copies of the weights and the state of a variable, or of its rows that have gradients, on its GPU.
+pub(super) struct VariableCopies {
+    /// The weights and the states: each copy, and the address of the original.
+    pub(super) copies: Vec<(Tensor, Address)>,
+    pub(super) rows: Option<Tensor>,
+    /// The elements of a row.
+    pub(super) width: u64,
+    /// The gradient as the rule gets it.
+    pub(super) gradient: Tensor,
 }
 
 /// All that an apply on a GPU needs to be carried out, from its preparation on.

@@ -11,12 +11,11 @@ use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result};
 use crate::kernels::cuda::{Address, GpuUpdate, Gradient, TableRows, on_gpu, prepared_on_gpu};
 use crate::kernels::update::measure::Squares;
-use crate::optimizer::custom_kernels::{
-    VariableCopies, address_of, compute, copy_out, custom_kernel,
-};
+use crate::optimizer::custom_kernels::{address_of, compute, copy_out, custom_kernel};
+use crate::optimizer::exchange::between_gpus::Buffers;
 use crate::optimizer::exchange::buffers::AlignedBytes;
 use crate::optimizer::exchange::shards::{ReceivedShard, Shards};
-use crate::optimizer::gpu_operands::{GpuMemory, GpuOperands};
+use crate::optimizer::gpu_operands::{GpuMemory, GpuOperands, VariableCopies};
 use crate::optimizer::launcher::{ApplyLauncher, Keep};
 use crate::optimizer::means::Means;
 use crate::optimizer::reserved_tensor::ReservedTensor;
@@ -103,7 +102,7 @@ impl ApplyLauncher for Gpu {
             false => {
                 let of_update = prepared.iter().map(|&(index, update)| {
                     let weights = address_of(&sources.variables()[index], update.buffer);
-                    (weights, variables.slot_addresses(update.position))
+                    (weights, variables.state(update.position).slot_addresses().collect())
                 });
                 of_update.collect()
             }
@@ -175,8 +174,16 @@ impl ApplyLauncher for Gpu {
         })
     }
 
-    fn gpu(&'static self) -> Option<&'static Gpu> {
-        Some(self)
+    fn has_memory_of_its_own(&self) -> bool {
+        true
+    }
+
+    fn pack_on_device(
+        &'static self,
+        shards: &Shards,
+        sources: &GradientSources<'_>,
+    ) -> Result<Option<Buffers>> {
+        shards.make_ready_on(self, sources).map(Some)
     }
 
     fn write_gradient(

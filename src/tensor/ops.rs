@@ -79,32 +79,21 @@ impl TensorMut<'_> {
     ///
     /// Fails with INVALID_ARGUMENT if the tensor is read-only.
     pub fn fill_zeros(&mut self) -> Result<()> {
-        if self.fills_on_gpu(0.0)? {
-            return Ok(());
-        }
-        layouts::fill_zeros(&mut self.writing()?);
-        Ok(())
+        self.fill(0.0)
     }
 
-    /// Sets all elements, which are contiguous floats, to `value`, rounded to their type.
+    /// Sets all elements to `value`, rounded to their type.
     ///
     /// Fails with INVALID_ARGUMENT if the tensor is read-only.
     pub fn fill(&mut self, value: f64) -> Result<()> {
-        if self.fills_on_gpu(value)? {
+        let Some(gpu) = self.tensor.gpu()? else {
+            layouts::fill(&mut self.writing()?, value);
             return Ok(());
-        }
-        real::fill(&mut self.writing()?, value);
-        Ok(())
-    }
-
-    /// Queues that all elements become `value`, if a GPU has them.
-    fn fills_on_gpu(&mut self, value: f64) -> Result<bool> {
-        let Some(gpu) = self.tensor.gpu()? else { return Ok(false) };
+        };
         self.check_writable()?;
         let place = self.tensor.place();
         // SAFETY: the elements are the tensor's, which this has the right to write.
-        on_gpu(gpu, |launcher| unsafe { launcher.fill(&[place], value) })?;
-        Ok(true)
+        on_gpu(gpu, |launcher| unsafe { launcher.fill(&[place], value) })
     }
 
     /// Sets the elements, which are contiguous floats, to what `next` gives, one after the other.

@@ -90,7 +90,7 @@ fn fills(machine: &dyn Machine) {
                 };
                 let ones = Memory::new(dtype, &shape, Lie::Dense, || one);
                 copy(Instructions::chosen(), &ones.view(), &mut after.view_mut()).unwrap();
-                umbo::kernels::copy::layouts::fill_zeros(&mut zeros.view_mut());
+                umbo::kernels::copy::layouts::fill(&mut zeros.view_mut(), 0.0);
                 after.check(machine, &places[0], &|| format!("1 in {dtype} {shape:?} {lie:?}"));
                 zeros.check(machine, &places[1], &|| format!("0 in {dtype} {shape:?} {lie:?}"));
             }

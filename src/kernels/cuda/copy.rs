@@ -1,12 +1,12 @@
 //! Copies between layouts, fills, conversions, and additions in place.
 
 use crate::error::{Error, Result};
+use crate::kernels::copy::layouts::bits;
 use crate::kernels::cuda::place::{GpuPlace, GpuRuns};
 use crate::kernels::cuda::queue::{
     Address, KernelLauncher, KernelQueue, plain, short_name, unsigned_name,
 };
 use crate::kernels::dtype::DType;
-use crate::kernels::float::half_precision::{f64_to_bf16, f64_to_f16};
 
 plain! {
     struct CopyEntry of 488 bytes {
@@ -189,25 +189,6 @@ impl Fill {
             width *= 2;
         }
         (fill, width)
-    }
-}
-
-/// An element of this type with this value.
-fn bits(dtype: DType, value: f64) -> u64 {
-    match dtype {
-        DType::Float16 => f64_to_f16(value).to_bits().into(),
-        DType::BFloat16 => f64_to_bf16(value).to_bits().into(),
-        DType::Float32 => (value as f32).to_bits().into(),
-        DType::Float64 => value.to_bits(),
-        DType::Int8 => (value as i8 as u8).into(),
-        DType::Int16 => (value as i16 as u16).into(),
-        DType::Int32 => (value as i32 as u32).into(),
-        DType::Int64 => value as i64 as u64,
-        DType::UInt8 => (value as u8).into(),
-        DType::UInt16 => (value as u16).into(),
-        DType::UInt32 => (value as u32).into(),
-        DType::UInt64 => value as u64,
-        DType::Bool => u64::from(value != 0.0),
     }
 }
 

@@ -229,26 +229,22 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         }
         // Variables that are treated alike mostly follow each other.
         let treatments = table.begin::<GpuTreatment<T>>(count)?;
-        let mut last = None;
+        let (mut last, mut kinds) = (None, Vec::with_capacity(count));
         for treatment in entries.clone().map(|entry| entry.treatment::<T>()) {
-            if last != Some(treatment) {
-                last = Some(treatment);
+            let before = kinds.last().copied().unwrap_or(u32::MAX);
+            let is_new = last.replace(treatment) != Some(treatment);
+            if is_new {
                 table.push(treatment);
             }
+            kinds.push(before.wrapping_add(is_new.into()));
         }
         let variables = table.begin::<TableVariable>(count)?;
-        let (mut last, mut kinds) = (None, 0);
         let (mut first_contribution, mut tiles, mut next_row) = (0, 0, 0);
-        for entry in entries {
-            let treatment = entry.treatment::<T>();
-            if last != Some(treatment) {
-                last = Some(treatment);
-                kinds += 1;
-            }
+        for (entry, treatment) in entries.zip(kinds) {
             let count = entry.rows.map_or(0, |rows| rows.numbers.len());
             let rows = if entry.rows.is_some() { numbers + 8 * next_row } else { 0 };
             table.push(TableVariable {
-                treatment: kinds - 1,
+                treatment,
                 first_contribution,
                 first_tile: tiles,
                 rows,
