@@ -113,8 +113,8 @@ impl ReductionBatch {
             check_output(output, dtype, shape, components)?;
         }
         let device = output.as_ref().map_or(destination, TensorMut::device);
-        if !device.is_host_memory() {
-            return reduce_on_gpu(op, components, &reduced, (dtype, shape, device), output);
+        if !device.is_host_memory() && !reduced.contains(&true) {
+            return reduce_on_gpu(op, components, (dtype, shape, device), output);
         }
         let components = &*in_host_memory(components)?;
         let views = components.iter().map(Tensor::reading).collect::<Result<Vec<View>>>()?;
@@ -126,7 +126,7 @@ impl ReductionBatch {
             let Some(mut output) = output else {
                 return Tensor::made(dtype, shape, destination, write);
             };
-            write(&mut output)?;
+            output.through_host(false, write)?;
             return Ok(output.done());
         }
         let result = match output {
@@ -163,11 +163,10 @@ fn in_host_memory(components: &[Tensor]) -> Result<Cow<'_, [Tensor]>> {
     components.iter().map(Tensor::on_host).collect()
 }
 
-/// The same for a result on a GPU.
+/// Reduces over replicas only, to a result on a GPU.
 fn reduce_on_gpu(
     op: ReduceOp,
     components: &[Tensor],
-    reduced: &AxisMask,
     (dtype, shape, device): (DType, Shape, DeviceId),
     output: Option<TensorMut>,
 ) -> Result<Tensor> {
@@ -190,14 +189,7 @@ fn reduce_on_gpu(
     // SAFETY: inputs and output are those of tensors, whose memory is freed on the stream. Nobody else
     // has the output: it was just made, or the right to write it was given.
     on_gpu(gpu, |launcher| unsafe {
-        match reduced.contains(&true) {
-            true => launcher.reduce_over_axes(op, &inputs, reduced, &place),
-            false => launcher.reduce_over_replicas(&[GpuReduction {
-                op,
-                inputs: &inputs,
-                output: place,
-            }]),
-        }
+        launcher.reduce_over_replicas(&[GpuReduction { op, inputs: &inputs, output: place }])
     })?;
     Ok(output)
 }

@@ -17,43 +17,32 @@ type CardPart = (u32, u32);
 #[derive(Debug)]
 pub(super) struct LogicalGpus {
     limits: BTreeMap<u32, Box<[Option<u64>]>>,
-    /// The streams that the program gave.
-    streams: BTreeMap<CardPart, usize>,
-    /// And the memory pools.
-    pools: BTreeMap<CardPart, usize>,
+    given: BTreeMap<CardPart, GivenResources>,
+}
+
+/// What the program has given for a logical GPU: addresses of a stream to work on, and of a memory pool.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct GivenResources {
+    pub(super) stream: Option<usize>,
+    pub(super) pool: Option<usize>,
 }
 
 impl LogicalGpus {
     /// Each card is one.
     pub(super) const fn new() -> LogicalGpus {
-        LogicalGpus { limits: BTreeMap::new(), streams: BTreeMap::new(), pools: BTreeMap::new() }
+        LogicalGpus { limits: BTreeMap::new(), given: BTreeMap::new() }
     }
 
     /// Splits a card anew. Streams and pools that were given stay with their parts of cards, whose numbers
     /// may be others now; those of parts that go away are forgotten.
     pub(super) fn split(&mut self, card: u32, limits: Box<[Option<u64>]>) {
-        let stays = |&(on, part): &CardPart| on != card || (part as usize) < limits.len();
-        self.streams.retain(|part, _| stays(part));
-        self.pools.retain(|part, _| stays(part));
+        self.given.retain(|&(on, part), _| on != card || (part as usize) < limits.len());
         self.limits.insert(card, limits);
     }
 
-    /// Has a logical GPU work on a stream of the program's, or again on one of its own.
-    pub(super) fn set_stream(&mut self, index: u32, stream: Option<usize>) {
-        let part = self.part(index);
-        match stream {
-            Some(stream) => self.streams.insert(part, stream),
-            None => self.streams.remove(&part),
-        };
-    }
-
-    /// Has a logical GPU's memory come from a pool of the program's, or again from the card's.
-    pub(super) fn set_pool(&mut self, index: u32, pool: Option<usize>) {
-        let part = self.part(index);
-        match pool {
-            Some(pool) => self.pools.insert(part, pool),
-            None => self.pools.remove(&part),
-        };
+    /// What was given for the logical GPU with this number.
+    pub(super) fn given(&mut self, index: u32) -> &mut GivenResources {
+        self.given.entry(self.part(index)).or_default()
     }
 
     /// The one with this number, however many cards there are.
@@ -87,8 +76,9 @@ impl LogicalGpus {
             return None;
         }
         let limit = self.limits.get(&card).and_then(|limits| limits[part as usize]);
-        let of = |given: &BTreeMap<CardPart, usize>| given.get(&(card, part)).copied();
-        Some(GpuAddress { index, card, limit, stream: of(&self.streams), pool: of(&self.pools) })
+        let GivenResources { stream, pool } =
+            self.given.get(&(card, part)).copied().unwrap_or_default();
+        Some(GpuAddress { index, card, limit, stream, pool })
     }
 }
 
@@ -123,8 +113,8 @@ mod tests {
             }
             for index in 0..gpus.count(CARDS) {
                 let address = 100 + index as usize;
-                gpus.set_stream(index, Some(address));
-                gpus.set_pool(index, (index % 2 == 0).then_some(2 * address));
+                gpus.given(index).stream = Some(address);
+                gpus.given(index).pool = (index % 2 == 0).then_some(2 * address);
             }
             let given = |gpus: &LogicalGpus, card: u32, part: u32| {
                 let place = gpus.place(gpus.on_card(card).start + part, CARDS).unwrap();
@@ -134,11 +124,8 @@ mod tests {
             for (split, count) in
                 (0..CARDS).flat_map(|card| (1..=3).map(move |count| (card, count)))
             {
-                let mut after = LogicalGpus {
-                    limits: gpus.limits.clone(),
-                    streams: gpus.streams.clone(),
-                    pools: gpus.pools.clone(),
-                };
+                let mut after =
+                    LogicalGpus { limits: gpus.limits.clone(), given: gpus.given.clone() };
                 after.split(split, vec![Some(1); count as usize].into());
                 for card in 0..CARDS {
                     for part in after.on_card(card).zip(0..).map(|(_, part)| part) {

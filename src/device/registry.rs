@@ -58,7 +58,7 @@ pub fn set_stream(device: DeviceId, stream: Option<usize>) -> Result<()> {
         if let Some(stream) = stream {
             cuda::external::check_stream(card_of(device)?, stream)?;
         }
-        REGISTRY.state.lock().gpus.set_stream(device.index, stream);
+        REGISTRY.state.lock().gpus.given(device.index).stream = stream;
     }
     Ok(())
 }
@@ -70,7 +70,7 @@ pub fn set_memory_pool(device: DeviceId, pool: Option<usize>) -> Result<()> {
         if let Some(pool) = pool {
             cuda::external::check_pool(card_of(device)?, pool)?;
         }
-        REGISTRY.state.lock().gpus.set_pool(device.index, pool);
+        REGISTRY.state.lock().gpus.given(device.index).pool = pool;
     }
     Ok(())
 }

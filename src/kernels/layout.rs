@@ -95,17 +95,6 @@ impl Shape {
             ))
         }
     }
-
-    /// The strides, in elements, of a contiguous row-major tensor of this shape.
-    pub fn row_major_strides(&self) -> [isize; MAX_RANK] {
-        let mut strides = [0; MAX_RANK];
-        let mut stride = 1isize;
-        for axis in (0..self.rank()).rev() {
-            strides[axis] = stride;
-            stride *= self.sizes[axis].max(1) as isize;
-        }
-        strides
-    }
 }
 
 impl Deref for Shape {
@@ -139,7 +128,12 @@ pub struct Layout {
 impl Layout {
     /// A contiguous row-major layout.
     pub fn row_major(shape: Shape) -> Layout {
-        Layout { shape, strides: shape.row_major_strides() }
+        let (mut strides, mut stride) = ([0; MAX_RANK], 1isize);
+        for axis in (0..shape.rank()).rev() {
+            strides[axis] = stride;
+            stride *= shape[axis].max(1) as isize;
+        }
+        Layout { shape, strides }
     }
 
     /// A layout with these strides, in elements. Refuses strides that reach past what memory can

@@ -6,7 +6,6 @@
 //! AVX-512's where that is in use, one for a line, else SSE2's, which every x86-64 processor has.
 //! Elsewhere the stores are ordinary ones. The bytes written are the same.
 
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(target_arch = "x86_64")]
@@ -15,9 +14,6 @@ use crate::kernels::instruction_set::Instructions;
 
 /// The unit in which memory and caches exchange bytes.
 pub const LINE: usize = 64;
-
-/// Bytes that are brought together in the first cache before they are written as whole lines.
-const TILE: usize = 4096;
 
 /// The size of the last-level cache where the system does not say it.
 const USUAL_CACHE: usize = 32 << 20;
@@ -54,29 +50,6 @@ pub fn select(traffic: usize) {
     SELECTED.store(traffic.max(1), Ordering::Relaxed);
 }
 
-/// A place in the first cache for part of an output.
-#[repr(align(64))]
-pub struct OutputTile([MaybeUninit<u8>; TILE]);
-
-impl OutputTile {
-    /// A tile that holds nothing yet.
-    #[inline(always)]
-    #[expect(clippy::new_without_default, reason = "a default is something, this is nothing")]
-    pub fn new() -> OutputTile {
-        OutputTile([MaybeUninit::uninit(); TILE])
-    }
-
-    /// All of it as elements of a type that divides a line.
-    #[inline(always)]
-    pub fn elements<T: Copy>(&mut self) -> &mut [MaybeUninit<T>] {
-        const { assert!(LINE.is_multiple_of(size_of::<T>()) && align_of::<T>() <= LINE) };
-        let first = self.0.as_mut_ptr().cast();
-        // SAFETY: the tile is aligned to a line, so for `T`; that many elements fill it, and they
-        // need not be initialised.
-        unsafe { std::slice::from_raw_parts_mut(first, TILE / size_of::<T>()) }
-    }
-}
-
 /// Copies `bytes` bytes. Lines of the target that are covered entirely are streamed, the edges
 /// stored. To be followed by [`finish`] before the thread signals that it is done.
 ///
@@ -107,7 +80,7 @@ pub unsafe fn write(instructions: Instructions, from: *const u8, to: *mut u8, by
 /// # Safety
 /// `from` may be read, `to` may be written and is aligned to a line, and the two do not overlap.
 #[inline(always)]
-pub unsafe fn write_lines(
+unsafe fn write_lines(
     instructions: Instructions,
     from: *const [u8; LINE],
     to: *mut [u8; LINE],
@@ -221,12 +194,5 @@ mod tests {
                 assert!(to[..start].iter().chain(&to[start + bytes..]).all(|&byte| byte == 255));
             }
         }
-    }
-
-    #[test]
-    fn a_tile_is_whole_lines() {
-        let mut tile = OutputTile::new();
-        assert_eq!(tile.elements::<f64>().len(), 512);
-        assert!(tile.elements::<u8>().as_ptr().addr().is_multiple_of(LINE));
     }
 }

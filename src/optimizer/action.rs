@@ -9,6 +9,7 @@ use crate::optimizer::exchange::{Exchange, forget_updating};
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::launcher::{ApplyLauncher, Keep};
 use crate::optimizer::launchers::launcher_of;
+use crate::optimizer::lifecycle::check_finite;
 use crate::optimizer::means::Means;
 use crate::optimizer::non_finite::{not_finite, warn_of};
 use crate::optimizer::plan::TreatmentPlan;
@@ -87,7 +88,17 @@ struct GradientFindings {
 impl ApplyAction {
     /// An apply of what the last run submitted.
     pub fn new(optimizer: Arc<Optimizer>, gradients: Arc<Gradients>) -> ApplyAction {
-        ApplyAction::at(None, optimizer, gradients)
+        let (options, report) = (ApplyOptions::default(), ApplyReport::default());
+        ApplyAction {
+            optimizer,
+            gradients,
+            options,
+            committing: None,
+            prepared: None,
+            report,
+            warning: None,
+            failure: None,
+        }
     }
 
     /// An apply at the commit point of `step`, of what that step submitted.
@@ -96,25 +107,9 @@ impl ApplyAction {
         gradients: Arc<Gradients>,
         step: u64,
     ) -> ApplyAction {
-        ApplyAction::at(Some(step), optimizer, gradients)
-    }
-
-    fn at(
-        committing: Option<u64>,
-        optimizer: Arc<Optimizer>,
-        gradients: Arc<Gradients>,
-    ) -> ApplyAction {
-        let (options, report) = (ApplyOptions::default(), ApplyReport::default());
-        ApplyAction {
-            optimizer,
-            gradients,
-            options,
-            committing,
-            prepared: None,
-            report,
-            warning: None,
-            failure: None,
-        }
+        let mut action = ApplyAction::new(optimizer, gradients);
+        action.committing = Some(step);
+        action
     }
 
     /// The same apply with options.
@@ -137,13 +132,7 @@ impl ApplyAction {
             let accumulation = self.gradients.accumulation();
             (accumulation.runs + own_runs, accumulation.weight + weight)
         };
-        if !total_weight.is_finite() {
-            return Err(Error::invalid(
-                "weight",
-                "the weights of the accumulated runs have no finite sum; weigh by examples or \
-                 smaller numbers",
-            ));
-        }
+        check_finite(total_weight, "the weights of the accumulated runs")?;
         let update = self.options.flush || runs >= self.gradients.accumulation_steps();
         let ranks = self.gradients.ranks();
         let exchange = match &ranks {
@@ -161,12 +150,7 @@ impl ApplyAction {
             _ => None,
         };
         let total_weight = exchange.as_ref().map_or(total_weight, |of_all| of_all.total_weight());
-        if !total_weight.is_finite() {
-            return Err(Error::invalid(
-                "weight",
-                "the weights of all ranks have no finite sum; weigh by examples or smaller numbers",
-            ));
-        }
+        check_finite(total_weight, "the weights of all ranks")?;
         // The schedule is the caller's function: no lock is held.
         let learning_rate = if update && total_weight > 0.0 { self.scheduled_rate()? } else { 0.0 };
 

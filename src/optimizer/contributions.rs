@@ -6,10 +6,8 @@ use crossbeam_utils::CachePadded;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::kernels::view::Span;
-use crate::optimizer::replica::{GradientBuffer, Replica};
+use crate::optimizer::replica::{DenseBuffer, GradientBuffer, Replica};
 use crate::optimizer::row_sums::RowSource;
-use crate::tensor::Tensor;
 
 /// The contributions of all replicas in one step, which is committed or at its commit point.
 #[derive(Clone, Copy)]
@@ -85,22 +83,14 @@ impl<'a> Contributions<'a> {
 
     /// The buffers for variable `index` that count, with their replicas' weights, in replica order:
     /// of replicas that wrote it and whose weight is not 0. A row-sparse variable has none.
-    pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, Span<'a>)> {
-        self.writers(index).filter_map(move |(_, weight, buffer)| match buffer {
-            GradientBuffer::Dense(dense) => dense.span(self.step).map(|span| (weight, span)),
+    pub(super) fn dense(self, index: usize) -> impl Iterator<Item = (f64, &'a DenseBuffer)> {
+        self.writers(index).filter_map(|(_, weight, buffer)| match buffer {
+            GradientBuffer::Dense(dense) => Some((weight, dense)),
             GradientBuffer::Rows(_) => None,
         })
     }
 
-    /// The same buffers, as tensors in memory of the variable's device.
-    pub(super) fn at_home(self, index: usize) -> impl Iterator<Item = (f64, Tensor)> {
-        self.writers(index).filter_map(move |(_, weight, buffer)| match buffer {
-            GradientBuffer::Dense(dense) => Some((weight, dense.home(self.step))),
-            GradientBuffer::Rows(_) => None,
-        })
-    }
-
-    /// The rows of variable `index` that count, as [`Contributions::of_variable`] has buffers;
+    /// The rows of variable `index` that count, as [`Contributions::dense`] has buffers;
     /// `factor` makes factors of weights. A variable that is not row-sparse has none.
     pub(super) fn rows_of(
         self,

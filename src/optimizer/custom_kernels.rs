@@ -1,152 +1,142 @@
 //! Custom rules for variables on a GPU: the program queues its own kernels.
 //!
 //! The program's function can fail, and then weights must not have changed. So it is called when an apply is
-//! prepared, on copies of weights and state. The commit copies these back, and needs no memory that could be
-//! refused. The gradient is computed by the kernels that all rules share. If only some rows of a table have
-//! gradients, only those rows are copied out and back.
+//! prepared, on copies of weights and state, and the commit copies these back. The gradient is computed by the kernels
+//! that all rules share. If only some rows of a table have gradients, only those rows are copied out and back.
 
 #![expect(unsafe_code, reason = "kernels get addresses")]
 
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result, memory};
-use crate::kernels::cuda::{Address, RowCopy, Treated, on_gpu};
-use crate::optimizer::gpu_operands::{Computed, GpuMemory};
+use crate::kernels::cuda::{
+    Address, GpuPlace, KernelLauncher, KernelQueue, PreparedLaunches, RowCopy, on_gpu,
+    prepared_on_gpu,
+};
+use crate::optimizer::gpu_operands::VariableCopies;
 use crate::optimizer::means::Means;
-use crate::optimizer::rule::{CustomKernel, CustomUpdate, Scalars, UpdateRule};
-use crate::optimizer::sources::GradientSources;
-use crate::optimizer::variable_states::Variables;
-use crate::optimizer::workspace::{ApplyItem, ApplyWork};
-use crate::tensor::{DType, Shape, Tensor};
+use crate::optimizer::rule::{CustomKernel, CustomUpdate};
+use crate::optimizer::workspace::PreparedUpdate;
+use crate::tensor::{Shape, Tensor};
 use crate::values::variable::Variable;
 
-impl ApplyWork {
-    /// Calls the program's function for the prepared updates, whose memory is reserved. Returns when its kernels
-    /// are done. If it fails, nothing has changed.
-    pub(super) fn compute_on_gpu(&mut self, gpu: &'static Gpu, means: Means<'_>) -> Result<()> {
-        let Means { variables, sources, rule, clipping } = means;
-        let Some(ready) = &mut self.ready else {
-            return Err(Error::Internal("an apply was not made ready for its GPU".into()));
-        };
-        let GpuMemory { operands, flags, computed, .. } = ready;
-        let first_flag = flags.place().address;
-        let prepared = || ApplyItem::prepared(&self.items).enumerate();
-        let (mut gradients, mut treated) = (Vec::new(), Vec::new());
-        for (at, (index, update)) in prepared() {
-            let variable = &sources.variables()[index];
-            if variable.updates_ahead() > 1 {
-                return Err(Error::precondition(format!(
-                    "{variable:?}: another optimizer's apply to it waits for the same commit point; a \
-                     rule of the program's computes from what the GPU holds now. Apply them in steps of \
-                     their own"
-                )));
-            }
-            let copies =
-                Computed::new(gpu, variables, sources, index, update.position, update.buffer)?;
-            let gradient = fresh(variable.dtype(), sources.elements(index), gpu)?;
-            treated.push(Treated {
-                gradient: operands.gradient(sources, at, index),
-                clipping,
-                l2: update.l2,
-                weights: copies.weights.place().address,
-                to: gradient.place().address,
-                not_finite: Some(first_flag + 4 * at as u64),
-            });
-            computed.push(copies);
-            gradients.push(gradient);
+impl VariableCopies {
+    /// Memory for the copies of variable `index`, with anything in it.
+    pub(super) fn new(
+        gpu: &'static Gpu,
+        means: Means<'_>,
+        index: usize,
+        update: &PreparedUpdate,
+    ) -> Result<VariableCopies> {
+        let Means { variables, sources, .. } = means;
+        let variable = &sources.variables()[index];
+        if variable.updates_ahead() > 1 {
+            return Err(Error::precondition(format!(
+                "{variable:?}: another optimizer's apply to it waits for the same commit point; a \
+                 rule of the program's computes from what the GPU holds now. Apply them in steps of \
+                 their own"
+            )));
         }
-        // SAFETY: the copies belong to this apply, which has claimed the operands of the gradients, and all of
-        // them live until the stream has been synchronized.
-        on_gpu(gpu, |launcher| unsafe { launcher.treat_gradients(&treated) })?;
-        for (at, (index, update)) in prepared() {
-            let (Computed { weights, slots, rows }, gradient) = (&computed[at], &gradients[at]);
-            let elements = sources.elements(index);
-            if elements == 0 {
-                continue;
-            }
-            let slots: Vec<Address> = slots.iter().map(|slot| slot.place().address).collect();
-            let CustomKernel { queue, rates, step } =
-                custom_kernel(rule, &update.scalars, index, sources)?;
-            let numbers = rows.as_ref().map(|rows| (rows.place().address, rows.shape().elements()));
-            let _entered = gpu.card().enter()?;
-            queue(&CustomUpdate {
-                device: gpu.id(),
-                stream: gpu.stream().cast(),
-                dtype: weights.dtype(),
-                elements,
-                weights: weights.place().address,
-                gradient: gradient.place().address,
-                slots: &slots,
-                rows: numbers,
-                rates,
-                step,
-            })?;
-        }
-        // Errors of its kernels are found here, while nothing has changed.
-        gpu.synchronize()
+        let shape = Shape::new(&[sources.elements(index)])?;
+        let fresh = || Tensor::uninitialized(variable.dtype(), shape, gpu.id());
+        let merged = sources.rows(index);
+        let rows = merged.map(|merged| {
+            let rows = merged.rows();
+            let numbers = memory::collect(rows.iter().map(|&row| Ok(row as i64)), "row numbers")?;
+            Tensor::from_slice(&numbers, Shape::new(&[rows.len()])?, gpu.id())
+        });
+        let weights = address_of(variable, update.buffer);
+        let originals =
+            std::iter::once(weights).chain(variables.state(update.position).slot_addresses());
+        Ok(VariableCopies {
+            copies: originals.map(|original| Ok((fresh()?, original))).collect::<Result<_>>()?,
+            rows: rows.transpose()?,
+            width: merged.map_or(1, |merged| merged.row_elements() as u64),
+            gradient: fresh()?,
+        })
     }
 
-    /// Copies the computed weights and state to the variable. Other rules do that in their update.
-    pub(super) fn put_computed(
-        gpu: &'static Gpu,
-        computed: &[Computed],
-        places: impl Iterator<Item = (Address, Vec<Address>, u64)>,
+    /// Where the weights and the gradient are, for the kernel that writes the latter.
+    pub(super) fn operands(&self) -> (Address, Address) {
+        (self.copies[0].0.place().address, self.gradient.place().address)
+    }
+
+    /// Queues the copying of weights and state, or that they are copied `back` to the variable.
+    ///
+    /// # Safety
+    /// The apply has claimed the variable.
+    unsafe fn copy<Q: KernelQueue>(
+        &self,
+        launcher: &mut KernelLauncher<Q>,
+        back: bool,
     ) -> Result<()> {
-        for (Computed { weights, slots, rows }, (to, slots_to, width)) in
-            computed.iter().zip(places)
-        {
-            let tensors = std::iter::once(weights).chain(slots);
-            for (tensor, to) in tensors.zip(std::iter::once(to).chain(slots_to)) {
-                // SAFETY: the apply has claimed the destination, which has as many elements, or these rows; the
-                // source belongs to the apply, and is freed on the stream.
-                unsafe {
-                    match rows {
-                        None => gpu.copy(tensor.place().address, to, tensor.bytes())?,
-                        Some(rows) => {
-                            let copy = row_copy(tensor, rows, to, width, true);
-                            on_gpu(gpu, |launcher| launcher.copy_rows(copy))?;
-                        }
-                    }
-                }
+        for (copy, original) in &self.copies {
+            let (place, table) = (copy.place(), *original);
+            // SAFETY: the caller's promise; nobody else has the copy. The original has as many elements, or these
+            // rows.
+            unsafe {
+                let Some(rows) = &self.rows else {
+                    let original = GpuPlace { address: table, ..place };
+                    launcher.copy(&[if back { (place, original) } else { (original, place) }])?;
+                    continue;
+                };
+                launcher.copy_rows(RowCopy {
+                    dtype: place.dtype,
+                    numbers: rows.place().address,
+                    rows: rows.shape().elements() as u64,
+                    width: self.width,
+                    table,
+                    compact: place.address,
+                    back,
+                })?;
             }
         }
         Ok(())
     }
 }
 
-impl Computed {
-    /// Copies of the weights and the state of variable `index`, or of its rows that have gradients.
-    fn new(
-        gpu: &'static Gpu,
-        variables: &Variables,
-        sources: &GradientSources<'_>,
-        index: usize,
-        position: usize,
-        buffer: usize,
-    ) -> Result<Computed> {
-        let variable = &sources.variables()[index];
-        let (dtype, elements) = (variable.dtype(), sources.elements(index));
-        let merged = sources.rows(index);
-        let rows = merged.map(|merged| numbers(merged.rows(), gpu)).transpose()?;
-        let width = merged.map_or(1, |merged| merged.row_elements() as u64);
-        let copied = |from: Address| {
-            let copy = fresh(dtype, elements, gpu)?;
-            // SAFETY: the apply has claimed the source, and nobody else has the fresh tensor.
-            unsafe {
-                match &rows {
-                    None => gpu.copy(from, copy.place().address, copy.bytes())?,
-                    Some(rows) => {
-                        let copy = row_copy(&copy, rows, from, width, false);
-                        on_gpu(gpu, |launcher| launcher.copy_rows(copy))?;
-                    }
-                }
-            }
-            Ok::<_, Error>(copy)
-        };
-        let weights = copied(address_of(variable, buffer))?;
-        let slots = variables.slot_addresses(position).into_iter().map(copied);
-        let slots = slots.collect::<Result<Vec<_>>>()?;
-        Ok(Computed { weights, slots, rows })
+/// Copies weights and state, for [`compute`].
+pub(super) fn copy_out(gpu: &'static Gpu, all: &[VariableCopies]) -> Result<()> {
+    on_gpu(gpu, |launcher| {
+        // SAFETY: the apply has claimed the variables.
+        all.iter().try_for_each(|copies| unsafe { copies.copy(launcher, false) })
+    })
+}
+
+/// Calls the program's function for the prepared updates, whose weights, state and gradients are in the copies. Returns
+/// when its kernels are done, with what brings weights and state back. If it fails, nothing has changed.
+pub(super) fn compute<'u>(
+    gpu: &'static Gpu,
+    means: Means<'_>,
+    prepared: impl Iterator<Item = (usize, &'u PreparedUpdate)>,
+    all: &[VariableCopies],
+) -> Result<PreparedLaunches> {
+    for ((index, update), VariableCopies { copies, rows, gradient, .. }) in prepared.zip(all) {
+        let elements = gradient.shape().elements();
+        if elements == 0 {
+            continue;
+        }
+        let addresses: Vec<Address> = copies.iter().map(|(copy, _)| copy.place().address).collect();
+        let CustomKernel { queue, rates, step } = custom_kernel(means, update, index)?;
+        let _entered = gpu.card().enter()?;
+        queue(&CustomUpdate {
+            device: gpu.id(),
+            stream: gpu.stream().cast(),
+            dtype: gradient.dtype(),
+            elements,
+            weights: addresses[0],
+            gradient: gradient.place().address,
+            slots: &addresses[1..],
+            rows: rows.as_ref().map(|rows| (rows.place().address, rows.shape().elements())),
+            rates,
+            step,
+        })?;
     }
+    // Errors of its kernels are found here, while nothing has changed.
+    gpu.synchronize()?;
+    prepared_on_gpu(gpu, |launcher| {
+        // SAFETY: the apply has claimed the variables.
+        all.iter().try_for_each(|copies| unsafe { copies.copy(launcher, true) })
+    })
 }
 
 /// The address of one of a variable's buffers.
@@ -157,12 +147,11 @@ pub(super) fn address_of(variable: &Variable, buffer: usize) -> Address {
 
 /// The rule's kernel, or the reason why it has none.
 pub(super) fn custom_kernel<'a>(
-    rule: &'a dyn UpdateRule,
-    scalars: &Scalars,
+    Means { rule, sources, .. }: Means<'a>,
+    update: &PreparedUpdate,
     index: usize,
-    sources: &GradientSources<'_>,
 ) -> Result<CustomKernel<'a>> {
-    rule.custom_kernel(scalars).ok_or_else(|| {
+    rule.custom_kernel(&update.scalars).ok_or_else(|| {
         let variable = &sources.variables()[index];
         Error::Unimplemented(format!(
             "{variable:?} is on {}, where the rule '{}' cannot update it: its function is the CPU's. Give \
@@ -172,25 +161,4 @@ pub(super) fn custom_kernel<'a>(
             rule.name()
         ))
     })
-}
-
-fn fresh(dtype: DType, elements: usize, gpu: &Gpu) -> Result<Tensor> {
-    Tensor::uninitialized(dtype, Shape::new(&[elements])?, gpu.id())
-}
-
-fn numbers(rows: &[usize], gpu: &Gpu) -> Result<Tensor> {
-    let numbers = memory::collect(rows.iter().map(|&row| Ok(row as i64)), "row numbers")?;
-    Tensor::from_slice(&numbers, Shape::new(&[rows.len()])?, gpu.id())
-}
-
-fn row_copy(compact: &Tensor, rows: &Tensor, table: Address, width: u64, back: bool) -> RowCopy {
-    RowCopy {
-        dtype: compact.dtype(),
-        numbers: rows.place().address,
-        rows: rows.shape().elements() as u64,
-        width,
-        table,
-        compact: compact.place().address,
-        back,
-    }
 }

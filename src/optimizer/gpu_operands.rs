@@ -5,7 +5,7 @@
 
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result};
-use crate::kernels::cuda::{GpuContribution, Gradient, ReservedLaunch};
+use crate::kernels::cuda::{Address, GpuContribution, Gradient, PreparedLaunches};
 use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::sources::GradientSources;
 use crate::tensor::{DType, Shape, Tensor};
@@ -74,27 +74,25 @@ impl GpuOperands {
             divisor: sources.divisor,
         }
     }
-
-    /// How many contributions there are in total.
-    pub(super) fn contributions(&self) -> usize {
-        self.contributions.iter().map(Vec::len).sum()
-    }
 }
 
-/// All GPU memory that an apply needs, reserved before anything is written.
-pub(super) struct GpuMemory {
-    pub(super) operands: GpuOperands,
-    /// One for each variable that is updated: whether its gradient was not finite.
-    pub(super) flags: Tensor,
-    /// One for each variable that is updated, once the program has computed it.
-    pub(super) computed: Vec<Computed>,
-    /// Keeps the memory of the launch.
-    pub(super) reserved: ReservedLaunch,
-}
-
-/// New weights and states of a variable, on its GPU, from an apply's preparation to its commit.
-pub(super) struct Computed {
-    pub(super) weights: Tensor,
-    pub(super) slots: Vec<Tensor>,
+/// Copies of the weights and the state of a variable, or of its rows that have gradients, on its GPU.
+pub(super) struct VariableCopies {
+    /// The weights and the states: each copy, and the address of the original.
+    pub(super) copies: Vec<(Tensor, Address)>,
     pub(super) rows: Option<Tensor>,
+    /// The elements of a row.
+    pub(super) width: u64,
+    /// The gradient as the rule gets it.
+    pub(super) gradient: Tensor,
+}
+
+/// All that an apply on a GPU needs to be carried out, from its preparation on.
+pub(super) struct GpuMemory {
+    pub(super) launches: PreparedLaunches,
+    /// What the kernels read.
+    pub(super) _operands: GpuOperands,
+    pub(super) _copies: Vec<VariableCopies>,
+    /// One for each variable that is updated: whether its gradient was not finite.
+    pub(super) flags: Option<Tensor>,
 }

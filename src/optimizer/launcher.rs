@@ -1,9 +1,9 @@
 //! Launchers: what works on the variables of an apply. In host memory these are the workers, else the GPU that
 //! holds the variables.
 
-use crate::device::cuda::gpu::Gpu;
 use crate::error::Result;
 use crate::kernels::update::measure::Squares;
+use crate::optimizer::exchange::between_gpus::Buffers;
 use crate::optimizer::exchange::buffers::AlignedBytes;
 use crate::optimizer::exchange::shards::{ReceivedShard, Shards};
 use crate::optimizer::means::Means;
@@ -72,9 +72,18 @@ pub(super) trait ApplyLauncher: Sync {
         to: &Tensor,
     ) -> Result<()>;
 
-    /// The GPU, if this launcher is one. Some engines move its memory between ranks.
-    fn gpu(&'static self) -> Option<&'static Gpu> {
-        None
+    /// Whether the gradients are in memory of a device, which only some engines move between ranks.
+    fn has_memory_of_its_own(&self) -> bool {
+        false
+    }
+
+    /// Packs what this rank sends in memory of the device; the gradients of such a launcher stay there.
+    fn pack_on_device(
+        &'static self,
+        _: &Shards,
+        _: &GradientSources<'_>,
+    ) -> Result<Option<Buffers>> {
+        Ok(None)
     }
 
     /// An operation has failed half-way: the device's contents cannot be trusted.

@@ -8,6 +8,7 @@ use crossbeam_utils::CachePadded;
 use crate::error::{Error, Result};
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::gradients::Gradients;
+use crate::optimizer::guard::Guard;
 use crate::optimizer::phase::{StepPhase, pack, unpack};
 use crate::optimizer::replica::{GradientBuffer, Replica};
 use crate::strategy::commit::StepParticipant;
@@ -137,13 +138,7 @@ impl Gradients {
         }
         let contributions = self.contributions(step);
         contributions.check_submitted(&self.devices)?;
-        let total = contributions.total_weight();
-        if !total.is_finite() {
-            return Err(Error::invalid(
-                "weight",
-                "the replicas' weights have no finite sum; weigh by examples or smaller numbers",
-            ));
-        }
+        check_finite(contributions.total_weight(), "the replicas' weights")?;
         Ok(contributions)
     }
 
@@ -167,7 +162,7 @@ impl Gradients {
     pub(super) fn consume(&self) {
         self.consumed.store(true, Ordering::Release);
         let first = self.replicas.iter().take(1).flat_map(|own| &own.buffers);
-        first.for_each(GradientBuffer::is_in_use);
+        first.filter_map(GradientBuffer::guard).for_each(Guard::is_in_use);
     }
 
     /// Gives up the reservation, or ends it once the contributions of step `applied` are consumed.
@@ -207,6 +202,15 @@ impl Gradients {
             Ordering::Acquire,
         );
     }
+}
+
+/// Refuses weights whose sum is not finite.
+pub(super) fn check_finite(total: f64, weights: &str) -> Result<()> {
+    if total.is_finite() {
+        return Ok(());
+    }
+    let problem = format!("{weights} have no finite sum; weigh by examples or smaller numbers");
+    Err(Error::invalid("weight", problem))
 }
 
 /// A reservation that ends when this is dropped, unless `keep` was called.

@@ -1,13 +1,14 @@
 //! Messages about gradients that are not finite.
 
 use crate::error::Error;
+use crate::kernels::float::gradient_element::{GradientElement, for_gradient_dtype};
+use crate::kernels::instruction_set::Instructions;
 use crate::observe::log::{self, Level};
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::replica::GradientBuffer;
 use crate::optimizer::sources::GradientSources;
-use crate::tensor::{DType, Shape, Tensor};
+use crate::tensor::{Shape, Tensor};
 use crate::values::variable::Variable;
-use half::{bf16, f16};
 
 /// The error of an apply that fails because the gradient of variable `index` is not finite.
 pub(super) fn not_finite(sources: &GradientSources<'_>, index: usize) -> Error {
@@ -71,16 +72,11 @@ fn first(contributions: Contributions<'_>, index: usize, variable: &Variable) ->
 
 /// The first element that is not finite: where, and what it is.
 fn first_element(tensor: &Tensor) -> Option<(usize, f64)> {
-    fn find(numbers: impl IntoIterator<Item = f64>) -> Option<(usize, f64)> {
-        numbers.into_iter().enumerate().find(|(_, number)| !number.is_finite())
-    }
-    match tensor.dtype() {
-        DType::Float64 => find(tensor.to_vec::<f64>().ok()?),
-        DType::Float32 => find(tensor.to_vec::<f32>().ok()?.into_iter().map(f64::from)),
-        DType::Float16 => find(tensor.to_vec::<f16>().ok()?.into_iter().map(f64::from)),
-        DType::BFloat16 => find(tensor.to_vec::<bf16>().ok()?.into_iter().map(f64::from)),
-        _ => None,
-    }
+    for_gradient_dtype!(tensor.dtype(), G => {
+        let numbers = tensor.to_vec::<G>().ok()?.into_iter();
+        let mut wide = numbers.map(|number| G::widened(Instructions::BASELINE, [number])[0]);
+        wide.by_ref().enumerate().find(|(_, number)| !number.is_finite())
+    })
 }
 
 /// The coordinates of an element: `[2, 0]`.

@@ -61,10 +61,11 @@ pub(super) struct DenseBuffer {
 }
 
 impl GradientBuffer {
-    /// The library has written it.
-    pub(super) fn is_in_use(&self) {
-        if let GradientBuffer::Dense(DenseBuffer { guard: Some(guard), .. }) = self {
-            guard.is_in_use();
+    /// The checks of strict mode, if it is not for rows.
+    pub(super) fn guard(&self) -> Option<&Guard> {
+        match self {
+            GradientBuffer::Dense(dense) => dense.guard.as_ref(),
+            GradientBuffer::Rows(_) => None,
         }
     }
 }

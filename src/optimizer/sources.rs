@@ -10,7 +10,7 @@ use crate::kernels::view::Span;
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::replica::GradientBuffer;
+use crate::optimizer::replica::{DenseBuffer, GradientBuffer};
 use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::row_sums::{Merged, RowSource};
 use crate::tensor::Tensor;
@@ -84,11 +84,12 @@ impl<'a> GradientSources<'a> {
         if let Some(gradient) = self.of_all_ranks(index) {
             return vec![cuda::GpuContribution { gradient: gradient.address(), factor: 1.0 }];
         }
-        let contribution = |(weight, gradient): (f64, Tensor)| cuda::GpuContribution {
-            gradient: gradient.place().address,
+        let step = self.contributions.step;
+        let contribution = |(weight, dense): (f64, &DenseBuffer)| cuda::GpuContribution {
+            gradient: dense.home(step).place().address,
             factor: self.factor(weight),
         };
-        self.contributions.at_home(index).map(contribution).collect()
+        self.contributions.dense(index).map(contribution).collect()
     }
 
     pub(super) fn variables(&self) -> &'a [Variable] {
@@ -213,7 +214,8 @@ impl<'a> GradientSources<'a> {
     /// The same, of this process's replicas.
     pub(super) fn collect_own(&self, index: usize, contributions: &mut Vec<Contribution<'static>>) {
         contributions.clear();
-        for (weight, gradient) in self.contributions.of_variable(index) {
+        for (weight, dense) in self.contributions.dense(index) {
+            let Some(gradient) = dense.span(self.contributions.step) else { continue };
             let factor = self.factor(weight);
             // SAFETY: the contributions are used while the gradients, which are borrowed here, are,
             // and replaced before they are used again.

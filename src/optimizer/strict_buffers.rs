@@ -35,11 +35,8 @@ impl Gradients {
         }
         let Some(at) = guard.region.first_changed()? else { return Ok(()) };
         // Only the replica's first such buffer is reported.
-        for buffer in &self.replicas[replica].buffers {
-            if let GradientBuffer::Dense(DenseBuffer { guard: Some(guard), .. }) = buffer {
-                guard.is_in_use();
-            }
-        }
+        let buffers = self.replicas[replica].buffers.iter();
+        buffers.filter_map(GradientBuffer::guard).for_each(Guard::is_in_use);
         let variable = &self.variables()[index];
         Err(mistake(format!(
             "the gradient buffer of {variable:?} of replica {replica} was written at byte {at} without a view \
@@ -132,15 +129,11 @@ impl Gradients {
 
     /// Fills the buffers with the pattern, after their contributions were consumed.
     pub(super) fn poison_buffers(&self) {
-        for own in self.replicas.iter().filter(|_| self.is_strict()) {
-            for buffer in &own.buffers {
-                // Memory that could not be filled with the pattern is not checked later.
-                if let GradientBuffer::Dense(DenseBuffer { guard: Some(guard), .. }) = buffer
-                    && !guard.is_poisoned()
-                {
-                    let _ = guard.poison();
-                }
-            }
+        let strict = self.replicas.iter().filter(|_| self.is_strict());
+        let guards = strict.flat_map(|own| &own.buffers).filter_map(GradientBuffer::guard);
+        for guard in guards.filter(|guard| !guard.is_poisoned()) {
+            // Memory that could not be filled with the pattern is not checked later.
+            let _ = guard.poison();
         }
     }
 }

@@ -123,14 +123,9 @@ impl Variables {
         self.states.iter().flat_map(|state| &state.slots).map(Tensor::bytes).sum()
     }
 
-    /// Slot `index` of the variable at `position`, whatever it holds.
-    pub(super) fn kept(&self, position: usize, index: usize) -> LocalSlot {
-        self.states[position].kept(index)
-    }
-
-    /// Whether the slots of the variable at `position` are of all of its elements.
-    pub(super) fn is_whole(&self, position: usize) -> bool {
-        self.states[position].is_whole()
+    /// The state at `position`, to be looked at.
+    pub(super) fn state(&self, position: usize) -> &StoredState {
+        &self.states[position]
     }
 
     /// How far `variable` is, if it is known.
@@ -322,11 +317,6 @@ impl Variables {
         Ok(position)
     }
 
-    /// The addresses of the slots of the variable at `position`, which is on a GPU.
-    pub(super) fn slot_addresses(&self, position: usize) -> Vec<u64> {
-        self.states[position].slots.iter().map(|slot| slot.place().address).collect()
-    }
-
     /// The weights of the variable at `position`, in a buffer that [`StoredState::prepare_visible`] returned,
     /// and its slots, of which the rule has `slots`.
     pub(super) fn operands(
@@ -350,11 +340,18 @@ fn unknown(variable: &Variable) -> Error {
 }
 
 impl StoredState {
-    fn is_whole(&self) -> bool {
+    /// Whether the slots are of all elements of the variable.
+    pub(super) fn is_whole(&self) -> bool {
         self.extent.len() == self.variable.shape().elements()
     }
 
-    fn kept(&self, index: usize) -> LocalSlot {
+    /// The addresses of the slots of a variable on a GPU.
+    pub(super) fn slot_addresses(&self) -> impl Iterator<Item = u64> {
+        self.slots.iter().map(|slot| slot.place().address)
+    }
+
+    /// Slot `index`, whatever it holds.
+    pub(super) fn kept(&self, index: usize) -> LocalSlot {
         let (tensor, extent) = (self.slots[index].clone(), self.extent.clone());
         LocalSlot { variable: self.variable.clone(), tensor, extent }
     }

@@ -91,7 +91,7 @@ impl ApplyWork {
                 true => variables.known_by_parts(variable, rule)?,
                 false => variables.known_to_all(variable, rule)?,
             };
-            lacks |= !item.divided && !variables.is_whole(position);
+            lacks |= !item.divided && !variables.state(position).is_whole();
             plan.of_variable(item.index).position = Some(position);
         }
         Ok(lacks)
@@ -108,10 +108,10 @@ impl ApplyWork {
         for item in self.items.iter().filter(|item| !item.divided) {
             let Some(position) = plan.of_variable(item.index).position else { continue };
             let slots = rule.slots().iter().enumerate().map(|(index, slot)| {
-                slots::whole(ranks, &slot.name, &state.variables.kept(position, index))
+                slots::whole(ranks, &slot.name, &state.variables.state(position).kept(index))
             });
             let slots = slots.collect::<Result<Vec<_>>>()?;
-            if !state.variables.is_whole(position) {
+            if !state.variables.state(position).is_whole() {
                 state.variables.gather_state(position, rule, &slots)?;
             }
         }

@@ -33,7 +33,8 @@ const MOST_KEPT: usize = 16;
 /// How many bytes they have together at most.
 const MOST_KEPT_BYTES: usize = 256 << 20;
 
-static KEPT: Mutex<KeptBlocks> = Mutex::new(KeptBlocks::NONE);
+/// The free blocks, from the oldest to the newest.
+static KEPT: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
 
 /// A block that somebody owns. It is unmapped or kept when it is dropped.
 pub struct Block(Option<Mapping>);
@@ -48,7 +49,7 @@ impl Block {
     /// At least `bytes` bytes of whatever was in memory, of a kept block if there is one.
     pub fn uninitialized(bytes: usize) -> Option<Block> {
         // A lock that is taken is not waited for: a new block is as good.
-        let kept = KEPT.try_lock().and_then(|mut kept| kept.take(mapped_bytes(bytes)?));
+        let kept = KEPT.try_lock().and_then(|mut kept| take(&mut kept, mapped_bytes(bytes)?));
         kept.map(|mapping| Block(Some(mapping))).or_else(|| Block::zeroed(bytes))
     }
 
@@ -65,10 +66,8 @@ impl Drop for Block {
             return;
         }
         mapping.offer_to_system();
-        // What has no room any longer is unmapped once the lock is free again.
-        let mut evicted = KeptBlocks::NONE;
         if let Some(mut kept) = KEPT.try_lock() {
-            kept.keep(mapping, &mut evicted);
+            keep(&mut kept, mapping);
         }
     }
 }
@@ -77,9 +76,9 @@ impl Drop for Block {
 /// time.
 pub fn release_kept() -> bool {
     let Some(mut kept) = KEPT.try_lock() else { return false };
-    let free = std::mem::replace(&mut *kept, KeptBlocks::NONE);
+    let free = std::mem::take(&mut *kept);
     drop(kept);
-    free.bytes > 0
+    !free.is_empty()
 }
 
 /// Asks for memory, and once more if there was none and free blocks could be given back.
@@ -90,44 +89,28 @@ pub fn or_once_more<T>(ask: impl Fn() -> Option<T>) -> Option<T> {
 /// How many blocks are kept, and how many bytes they have together.
 pub fn kept() -> (usize, usize) {
     let kept = KEPT.lock();
-    (kept.blocks.iter().flatten().count(), kept.bytes)
+    (kept.len(), bytes_of(&kept))
 }
 
-/// The free blocks, from the oldest to the newest, then empty places.
-struct KeptBlocks {
-    blocks: [Option<Mapping>; MOST_KEPT],
-    bytes: usize,
+/// The newest block of this size, whose pages are the most likely to be there.
+fn take(kept: &mut Vec<Mapping>, bytes: usize) -> Option<Mapping> {
+    let place = kept.iter().rposition(|block| block.bytes == bytes)?;
+    Some(kept.remove(place))
 }
 
-impl KeptBlocks {
-    const NONE: KeptBlocks = KeptBlocks { blocks: [const { None }; MOST_KEPT], bytes: 0 };
-
-    /// The newest block of this size, whose pages are the most likely to be there.
-    fn take(&mut self, bytes: usize) -> Option<Mapping> {
-        let fits = |block: &Option<Mapping>| block.as_ref().is_some_and(|it| it.bytes == bytes);
-        let place = self.blocks.iter().rposition(fits)?;
-        self.remove(place)
+/// Adds a block. The oldest ones go until both bounds hold.
+fn keep(kept: &mut Vec<Mapping>, block: Mapping) {
+    if kept.try_reserve(MOST_KEPT + 1 - kept.len()).is_err() {
+        return;
     }
-
-    fn remove(&mut self, place: usize) -> Option<Mapping> {
-        let block = self.blocks[place].take()?;
-        self.bytes -= block.bytes;
-        self.blocks[place..].rotate_left(1);
-        Some(block)
+    kept.push(block);
+    while kept.len() > MOST_KEPT || bytes_of(kept) > MOST_KEPT_BYTES {
+        kept.remove(0);
     }
+}
 
-    /// Adds a block. The oldest ones go to `evicted` until both bounds hold.
-    fn keep(&mut self, block: Mapping, evicted: &mut KeptBlocks) {
-        let mut next = 0;
-        while self.blocks[MOST_KEPT - 1].is_some() || self.bytes + block.bytes > MOST_KEPT_BYTES {
-            evicted.blocks[next] = self.remove(0);
-            next += 1;
-        }
-        self.bytes += block.bytes;
-        if let Some(place) = self.blocks.iter_mut().find(|place| place.is_none()) {
-            *place = Some(block);
-        }
-    }
+fn bytes_of(kept: &[Mapping]) -> usize {
+    kept.iter().map(|block| block.bytes).sum()
 }
 
 /// A range of pages that the process has to itself.
@@ -208,26 +191,22 @@ mod tests {
 
     #[test]
     fn the_oldest_goes_first_and_the_newest_is_taken_first() {
-        let (mut all, mut evicted) = (KeptBlocks::NONE, KeptBlocks::NONE);
+        let mut all = Vec::new();
         let places: Vec<*mut u8> = (0..MOST_KEPT + 1)
             .map(|_| {
                 let mapping = Mapping::new(SIZE).unwrap();
                 assert_eq!(mapping.bytes, mapped_bytes(SIZE).unwrap());
                 let place = mapping.start.as_ptr();
-                all.keep(mapping, &mut evicted);
+                keep(&mut all, mapping);
                 place
             })
             .collect();
-        let out: Vec<Mapping> = evicted.blocks.into_iter().flatten().collect();
-        assert_eq!(out.len(), 1);
-        assert_eq!(out[0].start.as_ptr(), places[0]);
         let bytes = mapped_bytes(SIZE).unwrap();
-        assert_eq!(all.bytes, MOST_KEPT * bytes);
+        assert_eq!((all.len(), bytes_of(&all)), (MOST_KEPT, MOST_KEPT * bytes));
         for &place in places[1..].iter().rev() {
-            assert_eq!(all.take(bytes).unwrap().start.as_ptr(), place);
+            assert_eq!(take(&mut all, bytes).unwrap().start.as_ptr(), place);
         }
-        assert!(all.take(bytes).is_none());
-        assert_eq!(all.bytes, 0);
+        assert!(take(&mut all, bytes).is_none() && all.is_empty());
         assert!(Block::uninitialized(usize::MAX / 2).is_none());
         assert!(Block::zeroed(usize::MAX).is_none());
     }
@@ -248,11 +227,11 @@ mod tests {
 
     #[test]
     fn the_bytes_are_bounded() {
-        let (mut all, mut evicted) = (KeptBlocks::NONE, KeptBlocks::NONE);
+        let mut all = Vec::new();
         for _ in 0..4 {
-            all.keep(Mapping::new(MOST_KEPT_BYTES / 3).unwrap(), &mut evicted);
-            assert!(all.bytes <= MOST_KEPT_BYTES);
+            keep(&mut all, Mapping::new(MOST_KEPT_BYTES / 3).unwrap());
+            assert!(bytes_of(&all) <= MOST_KEPT_BYTES);
         }
-        assert_eq!(all.blocks.iter().flatten().count(), 2);
+        assert_eq!(all.len(), 2);
     }
 }

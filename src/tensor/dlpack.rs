@@ -114,19 +114,33 @@ pub trait ManagedForm: Sized + 'static {
     fn new(elements: DlTensor, read_only: bool) -> Result<Self>;
 
     /// Refuses a version of which nothing but the deleter is known.
-    fn check(&self) -> Result<()>;
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// The tensor.
     fn elements(&self) -> &DlTensor;
 
     /// Whether the elements may only be read.
-    fn is_read_only(&self) -> bool;
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    /// What the producer wants to be called in the end.
+    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
 
     /// Has the producer release it.
     ///
     /// # Safety
     /// `managed` is a producer's, and nobody uses it or its elements any more.
-    unsafe fn release(managed: NonNull<Self>);
+    unsafe fn release(managed: NonNull<Self>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(deleter) = managed.as_ref().deleter() {
+                deleter(managed.as_ptr());
+            }
+        }
+    }
 }
 
 impl ManagedForm for Versioned {
@@ -154,13 +168,8 @@ impl ManagedForm for Versioned {
         self.flags & READ_ONLY != 0
     }
 
-    unsafe fn release(managed: NonNull<Versioned>) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if let Some(deleter) = managed.as_ref().deleter {
-                deleter(managed.as_ptr());
-            }
-        }
+    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Versioned)> {
+        self.deleter
     }
 }
 
@@ -176,25 +185,12 @@ impl ManagedForm for Legacy {
         Ok(Legacy { elements, manager: ptr::null_mut(), deleter: Some(delete::<Legacy> as _) })
     }
 
-    fn check(&self) -> Result<()> {
-        Ok(())
-    }
-
     fn elements(&self) -> &DlTensor {
         &self.elements
     }
 
-    fn is_read_only(&self) -> bool {
-        false
-    }
-
-    unsafe fn release(managed: NonNull<Legacy>) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if let Some(deleter) = managed.as_ref().deleter {
-                deleter(managed.as_ptr());
-            }
-        }
+    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Legacy)> {
+        self.deleter
     }
 }
 

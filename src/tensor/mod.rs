@@ -385,11 +385,6 @@ impl<'a> TensorMut<'a> {
         self.tensor.device()
     }
 
-    /// Whether the host has the elements.
-    pub fn is_in_host_memory(&self) -> bool {
-        self.tensor.device().is_host_memory()
-    }
-
     /// Whether the elements lie densely in row-major order.
     pub fn is_contiguous(&self) -> bool {
         self.tensor.layout().is_contiguous()

@@ -3,7 +3,8 @@
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result, memory};
-use crate::kernels::copy::{combine, layouts};
+use crate::kernels::copy::combine::combine;
+use crate::kernels::copy::layouts;
 use crate::kernels::cuda::on_gpu;
 use crate::kernels::float::real;
 use crate::kernels::instruction_set::Instructions;
@@ -57,8 +58,7 @@ impl TensorMut<'_> {
             return on_gpu(gpu, |launcher| unsafe { launcher.combine(&from, &to, subtracts) });
         }
         let from = from.on_host()?;
-        let combine = if subtracts { combine::subtract } else { combine::add };
-        combine(Instructions::chosen(), &from.reading()?, &mut self.writing()?)
+        combine(Instructions::chosen(), &from.reading()?, &mut self.writing()?, subtracts)
     }
 
     /// Combines row `i` of `values` into row `indices[i]` of this tensor, for all rows in order.
@@ -79,32 +79,21 @@ impl TensorMut<'_> {
     ///
     /// Fails with INVALID_ARGUMENT if the tensor is read-only.
     pub fn fill_zeros(&mut self) -> Result<()> {
-        if self.fills_on_gpu(0.0)? {
-            return Ok(());
-        }
-        layouts::fill_zeros(&mut self.writing()?);
-        Ok(())
+        self.fill(0.0)
     }
 
-    /// Sets all elements, which are contiguous floats, to `value`, rounded to their type.
+    /// Sets all elements to `value`, rounded to their type.
     ///
     /// Fails with INVALID_ARGUMENT if the tensor is read-only.
     pub fn fill(&mut self, value: f64) -> Result<()> {
-        if self.fills_on_gpu(value)? {
+        let Some(gpu) = self.tensor.gpu()? else {
+            layouts::fill(&mut self.writing()?, value);
             return Ok(());
-        }
-        real::fill(&mut self.writing()?, value);
-        Ok(())
-    }
-
-    /// Queues that all elements become `value`, if a GPU has them.
-    fn fills_on_gpu(&mut self, value: f64) -> Result<bool> {
-        let Some(gpu) = self.tensor.gpu()? else { return Ok(false) };
+        };
         self.check_writable()?;
         let place = self.tensor.place();
         // SAFETY: the elements are the tensor's, which this has the right to write.
-        on_gpu(gpu, |launcher| unsafe { launcher.fill(&[place], value) })?;
-        Ok(true)
+        on_gpu(gpu, |launcher| unsafe { launcher.fill(&[place], value) })
     }
 
     /// Sets the elements, which are contiguous floats, to what `next` gives, one after the other.

@@ -58,7 +58,7 @@ impl Tensor {
 impl TensorMut<'_> {
     /// Has `write` change the elements in host memory: these if they lie there, else a contiguous copy
     /// that replaces them. The copy has anything in it unless `write` `reads` the elements, too.
-    pub(super) fn through_host(
+    pub(crate) fn through_host(
         &mut self,
         reads: bool,
         write: impl FnOnce(&mut TensorMut) -> Result<()>,
@@ -103,14 +103,7 @@ pub(super) fn copy(from: &Tensor, to: &mut TensorMut) -> Result<()> {
         return on_gpu(gpu, |launcher| unsafe { launcher.copy(&[pair]) });
     }
     // What goes over a border is dense on both sides of it.
-    let dense_there;
-    let from = match from.layout().is_contiguous() {
-        true => from,
-        false => {
-            dense_there = from.to_contiguous()?;
-            &dense_there
-        }
-    };
+    let from = &from.to_contiguous()?;
     if !to.tensor.layout().is_contiguous() {
         let dense = Tensor::uninitialized(to.dtype(), to.shape(), to.device())?;
         // SAFETY: nobody else has it.

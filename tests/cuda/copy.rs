@@ -1,4 +1,4 @@
-use umbo::kernels::copy::combine;
+use umbo::kernels::copy::combine::combine;
 use umbo::kernels::copy::layouts::copy;
 use umbo::kernels::cuda::KernelLauncher;
 use umbo::kernels::dtype::DType;
@@ -7,9 +7,9 @@ use umbo::kernels::float::half_precision::{
 };
 use umbo::kernels::instruction_set::Instructions;
 
+use crate::SIZES;
 use crate::machine::{Machine, on_every_machine};
 use crate::memory::{LIES, Lie, Memory, Noise};
-use crate::{SIZES, thresholds};
 
 const FLOATS: [DType; 4] = [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64];
 
@@ -33,7 +33,7 @@ fn copies_between_all_layouts(machine: &dyn Machine) {
     for dtype in DType::ALL {
         for shape in shapes() {
             for (from_lie, to_lie) in LIES.into_iter().flat_map(|lie| LIES.map(|to| (lie, to))) {
-                launcher = launcher.with_thresholds(thresholds(to_lie == Lie::Shifted));
+                launcher = launcher.with_few_chunks(to_lie == Lie::Shifted);
                 let from = Memory::noise(dtype, &shape, from_lie, &mut noise);
                 let mut to = Memory::noise(dtype, &shape, to_lie, &mut noise);
                 let places = (from.on(machine), to.on(machine));
@@ -75,7 +75,7 @@ fn fills(machine: &dyn Machine) {
                 let mut zeros = before.clone();
                 let places = [before.on(machine), before.on(machine)];
                 let mut launcher =
-                    KernelLauncher::new(machine).with_thresholds(thresholds(lie == Lie::Shifted));
+                    KernelLauncher::new(machine).with_few_chunks(lie == Lie::Shifted);
                 // SAFETY: nobody else has the memory.
                 unsafe {
                     launcher.fill(&places[..1], 1.0).unwrap();
@@ -90,7 +90,7 @@ fn fills(machine: &dyn Machine) {
                 };
                 let ones = Memory::new(dtype, &shape, Lie::Dense, || one);
                 copy(Instructions::chosen(), &ones.view(), &mut after.view_mut()).unwrap();
-                umbo::kernels::copy::layouts::fill_zeros(&mut zeros.view_mut());
+                umbo::kernels::copy::layouts::fill(&mut zeros.view_mut(), 0.0);
                 after.check(machine, &places[0], &|| format!("1 in {dtype} {shape:?} {lie:?}"));
                 zeros.check(machine, &places[1], &|| format!("0 in {dtype} {shape:?} {lie:?}"));
             }
@@ -149,7 +149,7 @@ fn conversions_round_once(machine: &dyn Machine) {
                 let to_lie = LIES[(noise.below(2) + position) % LIES.len()];
                 let mut target = Memory::noise(to, &shape, to_lie, &mut noise);
                 let places = (source.on(machine), target.on(machine));
-                launcher = launcher.with_thresholds(thresholds(lie == Lie::Shifted));
+                launcher = launcher.with_few_chunks(lie == Lie::Shifted);
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.convert(&places.0, &places.1).unwrap() };
                 // The elements in order, converted one by one.
@@ -200,22 +200,16 @@ fn additions_and_subtractions_in_place(machine: &dyn Machine) {
             let lies = LIES.into_iter().flat_map(|lie| LIES.map(|to| (lie, to)));
             for (from_lie, to_lie) in lies.step_by(1 + machine.slowness() / 5) {
                 for subtracts in [false, true] {
-                    launcher = launcher.with_thresholds(thresholds(subtracts));
+                    launcher = launcher.with_few_chunks(subtracts);
                     let from = Memory::noise(dtype, &shape, from_lie, &mut noise);
                     let mut to = Memory::noise(dtype, &shape, to_lie, &mut noise);
                     let places = (from.on(machine), to.on(machine));
                     let (source, mut target) = (from.view(), to.view_mut());
                     // SAFETY: nobody else has the memory.
                     unsafe {
-                        if subtracts {
-                            launcher.combine(&places.0, &places.1, true).unwrap();
-                            combine::subtract(Instructions::chosen(), &source, &mut target)
-                        } else {
-                            launcher.combine(&places.0, &places.1, false).unwrap();
-                            combine::add(Instructions::chosen(), &source, &mut target)
-                        }
+                        launcher.combine(&places.0, &places.1, subtracts).unwrap();
                     }
-                    .unwrap();
+                    combine(Instructions::chosen(), &source, &mut target, subtracts).unwrap();
                     let case = || format!("{dtype} {shape:?} {from_lie:?} {to_lie:?} {subtracts}");
                     to.check(machine, &places.1, &case);
                 }

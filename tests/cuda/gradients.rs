@@ -1,7 +1,7 @@
 use std::sync::atomic::AtomicU64;
 
 use umbo::executor::pieces::Pieces;
-use umbo::kernels::cuda::{KernelLauncher, MeasuredEntry};
+use umbo::kernels::cuda::KernelLauncher;
 use umbo::kernels::dtype::DType;
 use umbo::kernels::instruction_set::Instructions;
 use umbo::kernels::update::accumulate::accumulate;
@@ -9,10 +9,10 @@ use umbo::kernels::update::chunks::{ChunkSums, Chunks};
 use umbo::kernels::update::measure::Squares;
 use umbo::kernels::update::weighted_sum::WeightedSum;
 
+use crate::SIZES;
 use crate::machine::{Machine, on_every_machine};
 use crate::memory::{Lie, Memory, Noise};
 use crate::sources::{PAIRS, Sources};
-use crate::{SIZES, thresholds};
 
 fn gradients_are_written(machine: &dyn Machine) {
     write_gradients(machine, false);
@@ -33,7 +33,7 @@ fn write_gradients(machine: &dyn Machine, few_are_many: bool) {
         all.iter().map(|(sources, _, place)| (sources.gradient(), place.address)).collect();
     // SAFETY: nobody else has the memory.
     unsafe {
-        let mut launcher = KernelLauncher::new(machine).with_thresholds(thresholds(few_are_many));
+        let mut launcher = KernelLauncher::new(machine).with_few_chunks(few_are_many);
         launcher.write_gradients(&list).unwrap();
     }
     for (sources, mut target, place) in all {
@@ -64,9 +64,8 @@ fn runs_are_accumulated(machine: &dyn Machine) {
             let gradient = (sources.gradient(), place.address);
             // SAFETY: nobody else has the memory.
             unsafe {
-                let thresholds = thresholds(replicas % 2 == 0);
                 KernelLauncher::new(machine)
-                    .with_thresholds(thresholds)
+                    .with_few_chunks(replicas % 2 == 0)
                     .accumulate(&[gradient])
                     .unwrap();
             }
@@ -88,23 +87,20 @@ fn runs_are_accumulated(machine: &dyn Machine) {
 }
 
 /// Squares as the CPU measures them.
-fn squares(sources: &Sources, kept: Option<&mut Memory>) -> Squares {
+fn squares(sources: &Sources) -> Squares {
     let contributions = sources.contributions();
     let sum = WeightedSum::new(sources.dtype, sources.elements, &contributions, sources.divisor)
         .starting_from(sources.accumulated.as_ref().map(Memory::span));
     let chunks = Chunks::of(sources.elements);
     let sums: Vec<ChunkSums<2>> =
         (0..chunks.count()).map(|_| [const { AtomicU64::new(0) }; 2]).collect();
-    let kept = kept.map(Memory::span_mut);
     let mut pieces = Pieces::default();
     pieces.push(sources.elements, chunks.size, 8);
     pieces.for_each_share(1, &|share| {
         for (_, part) in share.parts() {
             let instructions = Instructions::chosen();
             // SAFETY: nobody else has the memory.
-            unsafe {
-                sum.measure_squares(instructions, (chunks, &part), &sums, kept.as_ref(), false)
-            };
+            unsafe { sum.measure_squares(instructions, (chunks, &part), &sums, None, false) };
         }
     });
     Squares::of_chunks(&sums)
@@ -118,31 +114,19 @@ fn gradients_are_measured(machine: &dyn Machine) {
         for pair in PAIRS {
             for tame in [true, false] {
                 let replicas = if size > 100_000 { 1 } else { noise.below(9) };
-                let sources = Sources::new(machine, pair, size, replicas, tame, &mut noise);
-                let kept = (noise.below(2) == 0).then(|| {
-                    let kept = Memory::noise(pair.0, &[size], Lie::Dense, &mut noise);
-                    let place = kept.on(machine);
-                    (kept, place)
-                });
-                all.push((sources, kept));
+                all.push(Sources::new(machine, pair, size, replicas, tame, &mut noise));
             }
         }
     }
-    let measured: Vec<_> = all
-        .iter()
-        .map(|(sources, kept)| MeasuredEntry {
-            gradient: sources.gradient(),
-            kept: kept.as_ref().map(|(_, place)| place.address),
-        })
-        .collect();
+    let measured: Vec<_> = all.iter().map(Sources::gradient).collect();
     let results = machine.memory(&vec![0xee; 16 * all.len()]);
     // SAFETY: nobody else has the memory.
     unsafe { KernelLauncher::new(machine).measure(&measured, results).unwrap() };
     let results = machine.read(results, 16 * all.len());
-    for ((sources, mut kept), result) in all.into_iter().zip(results.chunks(16)) {
+    for (sources, result) in all.into_iter().zip(results.chunks(16)) {
         let number = |at: usize| f64::from_ne_bytes(result[8 * at..8 * at + 8].try_into().unwrap());
         let found = Squares { sum: number(0), finite: number(1) == 0.0 };
-        let expected = squares(&sources, kept.as_mut().map(|(kept, _)| kept));
+        let expected = squares(&sources);
         assert_eq!(found.finite, expected.finite, "{}", sources.describe());
         let same = found.sum.to_bits() == expected.sum.to_bits();
         assert!(
@@ -150,9 +134,6 @@ fn gradients_are_measured(machine: &dyn Machine) {
             "{found:?}, not {expected:?}, for {}",
             sources.describe()
         );
-        if let Some((kept, place)) = &kept {
-            kept.check(machine, place, &|| sources.describe());
-        }
     }
 }
 

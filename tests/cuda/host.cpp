@@ -10,7 +10,7 @@
 
 namespace {
 
-thread_local u32 this_thread, this_block, this_row;
+thread_local u32 this_thread, this_block;
 
 // The threads of one block, each on a stack of its own.
 struct Block {
@@ -91,7 +91,6 @@ const Kernel KERNELS[] = {
 
 u32 thread_number() { return this_thread; }
 u32 block_number() { return this_block; }
-u32 block_row() { return this_row; }
 void barrier() {
     Block *block = Block::current();
     u32 thread = this_thread;
@@ -100,7 +99,7 @@ void barrier() {
 }
 
 // Runs a kernel. Returns whether there is one of this name.
-extern "C" bool host_launch(const char *name, u32 blocks, u32 rows, void **arguments) {
+extern "C" bool host_launch(const char *name, u32 blocks, void **arguments) {
     for (const Kernel &kernel : KERNELS) {
         if (std::strcmp(kernel.name, name) != 0) {
             continue;
@@ -111,15 +110,13 @@ extern "C" bool host_launch(const char *name, u32 blocks, u32 rows, void **argum
             block->call = kernel.call;
             block->arguments = arguments;
         }
-        for (this_row = 0; this_row < rows; this_row++) {
-            for (this_block = 0; this_block < blocks; this_block++) {
-                if (block) {
-                    block->run();
-                    continue;
-                }
-                for (this_thread = 0; this_thread < THREADS; this_thread++) {
-                    kernel.call(arguments);
-                }
+        for (this_block = 0; this_block < blocks; this_block++) {
+            if (block) {
+                block->run();
+                continue;
+            }
+            for (this_thread = 0; this_thread < THREADS; this_thread++) {
+                kernel.call(arguments);
             }
         }
         return true;

@@ -8,11 +8,11 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use umbo::device::cuda::gpu::Gpu;
-use umbo::device::cuda::kernels::{self as driver, Kernels};
+use umbo::device::cuda::kernels::Kernels;
 use umbo::device::cuda::memory::DeviceMemory;
 use umbo::device::{DeviceId, DeviceKind, registry};
 use umbo::error::Result;
-use umbo::kernels::cuda::{Address, KernelQueue, LaunchBlocks, PTX, THREADS};
+use umbo::kernels::cuda::{Address, KernelQueue, PTX, THREADS};
 
 /// Something that runs kernels, and its memory.
 pub trait Machine: KernelQueue {
@@ -97,16 +97,9 @@ impl Machine for Driver {
 }
 
 impl KernelQueue for Driver {
-    unsafe fn launch(
-        &self,
-        kernel: &'static str,
-        grid: LaunchBlocks,
-        arguments: &mut [*mut c_void],
-    ) -> Result<()> {
-        let blocks = [grid.blocks, grid.rows, 1];
-        let grid = driver::Grid { blocks, threads: THREADS, shared_bytes: 0 };
+    unsafe fn launch(&self, kernel: &str, blocks: u32, arguments: &[u64]) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { self.gpu.launch(self.kernels, kernel, grid, arguments) }
+        unsafe { self.gpu.launch(self.kernels, kernel, [blocks, THREADS], arguments) }
     }
 
     fn upload(&self, bytes: &[u8]) -> Result<Address> {
@@ -130,7 +123,7 @@ fn kernels() -> impl Iterator<Item = (&'static str, bool)> {
     })
 }
 
-type HostLaunch = unsafe extern "C" fn(*const c_char, u32, u32, *mut *mut c_void) -> bool;
+type HostLaunch = unsafe extern "C" fn(*const c_char, u32, *const *const u64) -> bool;
 
 /// The kernels, compiled as C++.
 #[derive(Default)]
@@ -170,16 +163,11 @@ impl Machine for Host {
 }
 
 impl KernelQueue for Host {
-    unsafe fn launch(
-        &self,
-        kernel: &'static str,
-        grid: LaunchBlocks,
-        arguments: &mut [*mut c_void],
-    ) -> Result<()> {
+    unsafe fn launch(&self, kernel: &str, blocks: u32, arguments: &[u64]) -> Result<()> {
         let name = CString::new(kernel).unwrap();
-        let arguments = arguments.as_mut_ptr();
+        let places: Vec<*const u64> = arguments.iter().map(std::ptr::from_ref).collect();
         // SAFETY: the caller's promise.
-        let launched = unsafe { host_launch()(name.as_ptr(), grid.blocks, grid.rows, arguments) };
+        let launched = unsafe { host_launch()(name.as_ptr(), blocks, places.as_ptr()) };
         assert!(launched, "no kernel {kernel}");
         Ok(())
     }

@@ -4,8 +4,6 @@
 //! in the fake driver, which interprets it and reports every access that is wrong. `ptx` looks at what
 //! the PTX must not do. What the GPU's assembler makes of it is not seen here.
 
-mod axes;
-mod copies;
 mod copy;
 mod gradients;
 mod machine;
@@ -19,8 +17,6 @@ mod sources;
 mod table_updates;
 mod update;
 
-use umbo::kernels::cuda::Thresholds;
-
 /// Numbers of elements: none, one, and those around the ends of what a thread and a block does.
 pub const SIZES: [usize; 11] = [0, 1, 2, 255, 256, 257, 1023, 1024, 1025, 2047, 4099];
 
@@ -29,12 +25,4 @@ pub fn skip(test: &str, why: &str) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/skip.sh");
     let status = std::process::Command::new(script).args([test, why]).status().unwrap();
     assert_eq!(status.code(), Some(77), "{test} may not be skipped here: {why}");
-}
-
-/// A GPU's thresholds, and such that a few elements are many: a block has all of an item.
-pub fn thresholds(few_are_many: bool) -> Thresholds {
-    match few_are_many {
-        true => Thresholds { enough_chunks: 0, many_results: 1 },
-        false => Thresholds::default(),
-    }
 }

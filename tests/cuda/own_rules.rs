@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use umbo::kernels::cuda::{KernelLauncher, RowCopy, Treated};
+use umbo::kernels::cuda::{GpuUpdate, KernelLauncher, RowCopy};
 use umbo::kernels::dtype::DType;
 use umbo::kernels::instruction_set::Instructions;
 use umbo::kernels::update::pass::UpdatePass;
@@ -11,10 +11,10 @@ use umbo::kernels::update::weighted_sum::Clipping;
 use umbo::optimizer::custom::Custom;
 use umbo::optimizer::rule::{Rates, Slot, UpdateRule, WeightDecay};
 
+use crate::SIZES;
 use crate::machine::{Machine, on_every_machine};
 use crate::memory::{Lie, Memory, Noise};
 use crate::sources::{PAIRS, Sources};
-use crate::{SIZES, thresholds};
 
 /// A rule that keeps the gradient.
 fn keeping() -> Custom {
@@ -49,18 +49,20 @@ fn gradients_are_treated(machine: &dyn Machine) {
             ][noise.below(3)];
             let l2 = [0.0, 1e-3][noise.below(2)];
             let flag = (noise.below(3) > 0).then(|| machine.memory(&[0; 4]));
-            let treated = Treated {
+            let treated = GpuUpdate {
                 gradient: sources.gradient(),
                 clipping,
                 l2,
+                step: None,
                 weights: weights_there.address,
-                to: there.address,
+                slots: &[there.address],
+                rows: None,
                 not_finite: flag,
             };
-            let mut launcher = KernelLauncher::new(machine)
-                .with_thresholds(thresholds((round + usize::from(tame)) % 2 == 0));
+            let mut launcher =
+                KernelLauncher::new(machine).with_few_chunks((round + usize::from(tame)) % 2 == 0);
             // SAFETY: nobody else has the memory.
-            unsafe { launcher.treat_gradients(&[treated]).unwrap() };
+            unsafe { launcher.update(&[treated]).unwrap() };
             let not_finite = AtomicBool::new(false);
             {
                 let contributions = sources.contributions();
@@ -109,8 +111,7 @@ fn rows_are_copied_out_of_a_table_and_back(machine: &dyn Machine) {
             };
             let back = RowCopy { compact: compact_there.address, back: true, ..copy };
             let few_are_many = noise.below(2) == 0;
-            let mut launcher =
-                KernelLauncher::new(machine).with_thresholds(thresholds(few_are_many));
+            let mut launcher = KernelLauncher::new(machine).with_few_chunks(few_are_many);
             // SAFETY: nobody else has the memory.
             unsafe {
                 launcher.copy_rows(copy).unwrap();

@@ -4,9 +4,9 @@ use umbo::kernels::instruction_set::Instructions;
 use umbo::kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result_dtype};
 use umbo::kernels::reduce::reduction::ReduceOp;
 
+use crate::SIZES;
 use crate::machine::{Machine, on_every_machine};
 use crate::memory::{LIES, Lie, Memory, Noise};
-use crate::{SIZES, thresholds};
 
 const OPERATIONS: [ReduceOp; 2] = [ReduceOp::Sum, ReduceOp::Mean];
 
@@ -47,7 +47,7 @@ fn every_operation_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
                 let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
                 let place = output.on(machine);
                 let reduction = GpuReduction { op, inputs: &places, output: place };
-                launcher = launcher.with_thresholds(thresholds(replicas % 2 == 0));
+                launcher = launcher.with_few_chunks(replicas % 2 == 0);
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.reduce_over_replicas(&[reduction]).unwrap() };
                 check(machine, op, &inputs, &mut output, &place);

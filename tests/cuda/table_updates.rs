@@ -30,14 +30,6 @@ fn rows_of_tables(machine: &dyn Machine) {
                 let mut operands = operands(&**rule, dtype, table * width, true, &mut noise);
                 let places: Vec<GpuPlace> = operands.iter().map(|o| o.on(machine)).collect();
                 let slots: Vec<u64> = places[1..].iter().map(|place| place.address).collect();
-                let mut copies = [DType::Float16, DType::BFloat16].map(|of| {
-                    let is_there = dtype == DType::Float32 && noise.below(3) > 0;
-                    is_there.then(|| {
-                        let copy = Memory::noise(of, &[table * width], Lie::Dense, &mut noise);
-                        let place = copy.on(machine);
-                        (copy, place)
-                    })
-                });
                 let flag = (noise.below(3) > 0).then(|| machine.memory(&[0; 4]));
                 let scalars = scalars(&**rule, 5);
                 let update = GpuUpdate {
@@ -51,10 +43,9 @@ fn rows_of_tables(machine: &dyn Machine) {
                     },
                     clipping: Clipping { factor: 0.5, limit: 2.0 },
                     l2: 1e-3,
-                    step: scalars.step.unwrap(),
+                    step: scalars.step,
                     weights: places[0].address,
                     slots: &slots,
-                    copies: copies.each_ref().map(|copy| copy.as_ref().map(|copy| copy.1.address)),
                     rows: Some(TableRows { numbers: &numbers, elements: width as u64, of: table }),
                     not_finite: flag,
                 };
@@ -64,10 +55,6 @@ fn rows_of_tables(machine: &dyn Machine) {
                     let mut weights: Vec<_> = operands.iter_mut().map(Memory::span_mut).collect();
                     let slots = weights.split_off(1);
                     let rows = PassRows { numbers: &numbers, elements: width };
-                    let [f16s, bf16s] = &mut copies;
-                    let spans =
-                        [f16s, bf16s].map(|copy| copy.as_mut().map(|copy| copy.0.span_mut()));
-                    let copies = spans.each_ref().map(Option::as_ref);
                     let instructions = Instructions::chosen();
                     // SAFETY: nobody else has the operands.
                     let pass = unsafe {
@@ -81,14 +68,11 @@ fn rows_of_tables(machine: &dyn Machine) {
                         )
                     };
                     let pass = pass.clipped(update.clipping).with_l2(update.l2);
-                    rule.update(&scalars, &pass.with_copies(&copies, false).noting(&not_finite));
+                    rule.update(&scalars, &pass.noting(&not_finite));
                 }
                 let case = || format!("{} of {dtype}, {table} by {width}", rule.name());
                 for (operand, place) in operands.iter().zip(&places) {
                     operand.check(machine, place, &case);
-                }
-                for (copy, place) in copies.iter().flatten() {
-                    copy.check(machine, place, &case);
                 }
                 if let Some(flag) = flag {
                     let found = machine.read(flag, 4) != [0; 4];

@@ -7,11 +7,11 @@ use umbo::kernels::update::pass::UpdatePass;
 use umbo::kernels::update::weighted_sum::Clipping;
 use umbo::optimizer::rule::{Scalars, UpdateRule};
 
+use crate::SIZES;
 use crate::machine::{Machine, on_every_machine};
-use crate::memory::{Lie, Memory, Noise};
+use crate::memory::{Memory, Noise};
 use crate::rules::{operands, rules, scalars};
 use crate::sources::{PAIRS, Sources};
-use crate::{SIZES, thresholds};
 
 /// One variable's update, here and on a machine.
 struct Case {
@@ -23,7 +23,6 @@ struct Case {
     operands: Vec<Memory>,
     places: Vec<GpuPlace>,
     slots: Vec<u64>,
-    copies: [Option<(Memory, GpuPlace)>; 2],
     flag: Option<u64>,
 }
 
@@ -40,13 +39,6 @@ impl Case {
         let operands = operands(&*rules[rule], dtype, elements, tame, noise);
         let places: Vec<GpuPlace> = operands.iter().map(|operand| operand.on(machine)).collect();
         let slots = places[1..].iter().map(|place| place.address).collect();
-        let copies = [DType::Float16, DType::BFloat16].map(|copy| {
-            (dtype == DType::Float32 && noise.below(2) == 0).then(|| {
-                let copy = Memory::noise(copy, &[elements], Lie::Dense, noise);
-                let place = copy.on(machine);
-                (copy, place)
-            })
-        });
         let clipping = match noise.below(4) {
             0 => Clipping { factor: 0.3, limit: f64::INFINITY },
             1 => Clipping { factor: 1e-41, limit: 0.25 },
@@ -55,7 +47,7 @@ impl Case {
         let l2 = [0.0, 0.0, 1e-3][noise.below(3)];
         let flag = (noise.below(4) > 0).then(|| machine.memory(&[0; 4]));
         let scalars = scalars(&*rules[rule], noise.below(3) * 7);
-        Case { rule, scalars, sources, clipping, l2, operands, places, slots, copies, flag }
+        Case { rule, scalars, sources, clipping, l2, operands, places, slots, flag }
     }
 
     fn update(&self) -> GpuUpdate<'_> {
@@ -63,10 +55,9 @@ impl Case {
             gradient: self.sources.gradient(),
             clipping: self.clipping,
             l2: self.l2,
-            step: self.scalars.step.unwrap(),
+            step: self.scalars.step,
             weights: self.places[0].address,
             slots: &self.slots,
-            copies: self.copies.each_ref().map(|copy| copy.as_ref().map(|copy| copy.1.address)),
             rows: None,
             not_finite: self.flag,
         }
@@ -79,10 +70,6 @@ impl Case {
             let contributions = self.sources.contributions();
             let mut spans: Vec<_> = self.operands.iter_mut().map(Memory::span_mut).collect();
             let slots = spans.split_off(1);
-            let [f16s, bf16s] = &mut self.copies;
-            let spans_of_copies =
-                [f16s, bf16s].map(|copy| copy.as_mut().map(|copy| copy.0.span_mut()));
-            let copies = spans_of_copies.each_ref().map(Option::as_ref);
             let divisor = self.sources.divisor;
             let instructions = Instructions::chosen();
             // SAFETY: nobody else has the operands.
@@ -96,7 +83,7 @@ impl Case {
             if rule.measures() {
                 self.scalars = rule.measure(self.scalars, &pass);
             }
-            rule.update(&self.scalars, &pass.with_copies(&copies, false).noting(&not_finite));
+            rule.update(&self.scalars, &pass.noting(&not_finite));
         }
         let what = format!(
             "{} of {}, {:?}, l2 {}",
@@ -107,9 +94,6 @@ impl Case {
         );
         for (position, (operand, place)) in self.operands.iter().zip(&self.places).enumerate() {
             operand.check(machine, place, &|| format!("operand {position} of {what}"));
-        }
-        for (copy, place) in self.copies.iter().flatten() {
-            copy.check(machine, place, &|| format!("the {} copy of {what}", copy.dtype));
         }
         if let Some(flag) = self.flag {
             let flag = machine.read(flag, 4) != [0; 4];
@@ -127,8 +111,7 @@ fn every_rule_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
                 let replicas = (position + 4 * round + rule) % 9;
                 let sources = Sources::new(machine, pair, size, replicas, tame, &mut noise);
                 let case = Case::new(machine, &rules, rule, sources, tame, &mut noise);
-                launcher =
-                    launcher.with_thresholds(thresholds((position + round / 2 + rule) % 2 == 0));
+                launcher = launcher.with_few_chunks((position + round / 2 + rule) % 2 == 0);
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.update(&[case.update()]).unwrap() };
                 case.check(machine, &*rules[rule]);
@@ -165,12 +148,12 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
     let sources = Sources::new(machine, pair, 6, 0, true, &mut noise);
     let number = |name| rules.iter().position(|rule| rule.name() == name).unwrap();
     let case = Case::new(machine, &rules, number("adam"), sources, true, &mut noise);
-    let right = GpuUpdate { rows: None, copies: [None; 2], ..case.update() };
+    let right = GpuUpdate { rows: None, ..case.update() };
     let sums = machine.memory(&[0; 48]);
     let rows = |numbers: &'static [usize]| Some(TableRows { numbers, elements: 2, of: 3 });
     let of_rows = Gradient { accumulated: Some(sums), contributions: &[], ..right.gradient };
     let contribution = [cuda::GpuContribution { gradient: sums, factor: 1.0 }];
-    let lamb = scalars(&*rules[number("lamb")], 0).step.unwrap();
+    let lamb = scalars(&*rules[number("lamb")], 0).step;
     let cases = [
         (GpuUpdate { slots: &case.slots[..1], ..right }, "slots"),
         (
@@ -183,18 +166,6 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
                 ..right
             },
             "gradient",
-        ),
-        (
-            GpuUpdate {
-                gradient: Gradient {
-                    dtype: DType::Float64,
-                    gradient_dtype: DType::Float64,
-                    ..right.gradient
-                },
-                copies: [Some(sums), None],
-                ..right
-            },
-            "copies",
         ),
         (GpuUpdate { gradient: of_rows, rows: rows(&[0, 1]), ..right }, "one for each"),
         (GpuUpdate { gradient: of_rows, rows: rows(&[0, 1, 3]), ..right }, "ascend"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fake_cuda::harness::under_driver;
-use umbo::kernels::cuda::{self, GpuUpdate, Gradient};
+use umbo::kernels::cuda::{self, GpuUpdate, Gradient, on_gpu};
 use umbo::kernels::update::tiles::Tile;
 use umbo::kernels::update::weighted_sum::Clipping;
 use umbo::optimizer::custom::Custom;
@@ -149,10 +149,9 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
                 },
                 clipping: Clipping::NONE,
                 l2: 0.0,
-                step,
+                step: Some(step),
                 weights: own.weights,
                 slots: own.slots,
-                copies: [None; 2],
                 rows: None,
                 not_finite: None,
             };

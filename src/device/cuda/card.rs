@@ -143,14 +143,6 @@ impl Card {
         ))
     }
 
-    /// All of the card's memory and what is free of it, in bytes.
-    pub fn memory(&self) -> Result<(u64, u64)> {
-        let _entered = self.enter()?;
-        let info = result::mem_get_info();
-        let (free, all) = info.map_err(|error| self.failed("asking for its memory", error))?;
-        Ok((all as u64, free as u64))
-    }
-
     /// The card's kernels: all those of the PTX, which is the same at each call and loaded at the first.
     pub fn kernels(&self, ptx: impl FnOnce() -> &'static str) -> Result<&Kernels> {
         if let Some(kernels) = self.kernels.get() {

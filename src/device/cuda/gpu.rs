@@ -1,10 +1,7 @@
 //! A logical GPU: a card, a stream, and a share of the card's memory.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::fmt::Debug;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::result;
@@ -12,7 +9,7 @@ use cudarc::driver::{CudaEvent, sys};
 
 use super::card::Card;
 use super::external;
-use super::kernels::{Grid, Kernels};
+use super::kernels::Kernels;
 use super::staging::Staging;
 use super::stream::Stream;
 use crate::device::{DeviceId, DeviceKind};
@@ -34,15 +31,6 @@ pub struct Gpu {
     /// How many it has.
     pub(super) used: AtomicU64,
     pub(super) staging: Mutex<Option<Staging>>,
-    /// What the layer above keeps with the GPU.
-    attachment: OnceLock<Box<dyn GpuAttachment>>,
-}
-
-/// What the layer above keeps with a GPU.
-pub trait GpuAttachment: Any + Debug + Send + Sync {
-    /// Frees what memory of the GPU it only keeps to use it again. Says whether nobody was promised some of
-    /// it, so that all is free.
-    fn give_back(&self) -> bool;
 }
 
 /// Where a logical GPU is to be found: what the registry of devices knows of it.
@@ -78,16 +66,14 @@ pub fn synchronize_all() {
     }
 }
 
-/// Gives back the memory that all GPUs only keep to use it again: that of kernels' tables, what copies from
-/// and to the host go through, and what their cards' pools have free.
+/// Gives back the memory that all GPUs only keep to use it again: what copies from and to the host go through, and
+/// what their cards' pools have free. No apply is prepared.
 pub fn release_kept() {
     let open: Vec<&'static Gpu> = OPEN.lock().values().copied().collect();
     // Of a card that is lost there is nothing to be had.
     for gpu in open.into_iter().filter(|gpu| gpu.card().check().is_ok()) {
-        if gpu.attachment.get().is_none_or(|attachment| attachment.give_back()) {
-            let staging = gpu.staging.lock().take();
-            staging.into_iter().for_each(|staging| staging.let_go(&gpu.stream));
-        }
+        let staging = gpu.staging.lock().take();
+        staging.into_iter().for_each(|staging| staging.let_go(&gpu.stream));
         // What was freed on the stream is the pool's once the stream has come there.
         if gpu.synchronize().is_ok() {
             gpu.card().release_free_memory();
@@ -150,7 +136,6 @@ impl Gpu {
             limit: place.limit,
             used: AtomicU64::new(0),
             staging: Mutex::new(None),
-            attachment: OnceLock::new(),
         };
         let mut open = OPEN.lock();
         let gpu = *open.entry(place.index).or_insert_with(|| Box::leak(Box::new(fresh())));
@@ -174,13 +159,6 @@ impl Gpu {
         self.stream.raw()
     }
 
-    /// What the layer above keeps with the GPU, made when it is first asked for.
-    pub fn attachment<T: GpuAttachment>(&self, make: impl FnOnce() -> T) -> Result<&T> {
-        let attachment: &dyn Any = &**self.attachment.get_or_init(|| Box::new(make()));
-        let found = attachment.downcast_ref();
-        found.ok_or_else(|| Error::Internal("two kinds of attachment on one GPU".into()))
-    }
-
     /// How many bytes it has allocated here.
     pub fn used_bytes(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
@@ -192,19 +170,8 @@ impl Gpu {
         gpu.map_or(0, Gpu::used_bytes)
     }
 
-    /// Counts `bytes` as used, or refuses them, which it does only once nothing is kept to be used again. The
-    /// card's context is current.
+    /// Counts `bytes` as used, or refuses them.
     pub(super) fn reserve(&self, bytes: usize) -> Result<()> {
-        self.count(bytes).or_else(|refusal| match self.attachment.get() {
-            Some(attachment) => {
-                attachment.give_back();
-                self.count(bytes)
-            }
-            None => Err(refusal),
-        })
-    }
-
-    fn count(&self, bytes: usize) -> Result<()> {
         let bytes = bytes as u64;
         let used = self.used.fetch_add(bytes, Ordering::Relaxed);
         match self.limit {
@@ -332,12 +299,6 @@ impl Gpu {
         unsafe { staging.upload(&self.stream, from, to, bytes) }
     }
 
-    /// Has what copies of `bytes` bytes from and to the host go through, so that they are refused none.
-    pub fn reserve_staging(&self, bytes: usize) -> Result<()> {
-        let _entered = self.card().enter()?;
-        Staging::of(&self.stream, &mut self.staging.lock(), bytes).map(drop)
-    }
-
     /// Copies to the host, after all that was queued, and waits for it.
     ///
     /// # Safety
@@ -358,7 +319,8 @@ impl Gpu {
         Ok(())
     }
 
-    /// Queues a kernel. `arguments` are addresses of the arguments, which are copied.
+    /// Queues a kernel, in so many blocks of so many threads. Of an argument that is shorter than a word, `arguments`
+    /// have it in the lower part.
     ///
     /// # Safety
     /// The arguments are those of the kernel, in number, order and type. What the kernel reads and
@@ -367,20 +329,23 @@ impl Gpu {
         &self,
         kernels: &Kernels,
         name: &str,
-        grid: Grid,
-        arguments: &mut [*mut c_void],
+        [blocks, threads]: [u32; 2],
+        arguments: &[u64],
     ) -> Result<()> {
         let Some((&name, &function)) = kernels.functions.get_key_value(name) else {
             return Err(Error::Internal(format!("there is no kernel {name}")));
         };
         let _entered = self.card().enter()?;
-        let [x, y, z] = grid.blocks;
-        let (blocks, threads, shared) = ((x, y, z), (grid.threads, 1, 1), grid.shared_bytes);
+        // The driver reads each argument where it is told to.
+        const { assert!(cfg!(target_endian = "little")) };
+        let mut places: Vec<*mut c_void> =
+            arguments.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast()).collect();
         let launched = self.stream.noted((name, "gpu"), 0, || {
             // SAFETY: the function belongs to the card's context, which is current; the rest is the
             // caller's promise.
             unsafe {
-                result::launch_kernel(function, blocks, threads, shared, self.stream(), arguments)
+                let (blocks, threads) = ((blocks, 1, 1), (threads, 1, 1));
+                result::launch_kernel(function, blocks, threads, 0, self.stream(), &mut places)
             }
         });
         launched.map_err(|error| self.card().failed(&format!("launching {name}"), error))

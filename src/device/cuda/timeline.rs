@@ -3,8 +3,8 @@
 //! While there is a trace, two events are put around each of them. Their times are read when somebody has
 //! waited for the stream: one more event, which is recorded and waited for, says which time of the host's
 //! clock is which of the GPU's. A time in the trace is not earlier than it was, not later than it was read, and
-//! as exact as that wait is short, some microseconds. Without a trace it costs one relaxed load for each
-//! copy and kernel.
+//! as exact as that wait is short: some microseconds, unless the thread has no processor. Without a trace it costs
+//! one relaxed load for each copy and kernel.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,10 +14,6 @@ use crate::observe::trace::{self, Event};
 
 /// When so many wait to be read, the stream is waited for.
 pub(super) const MOST: usize = 1024;
-
-/// A wait of so many nanoseconds says well what time it is on the GPU, and so often it is tried.
-const SHORT: u64 = 30_000;
-const TRIES: usize = 4;
 
 /// What was queued on one stream and is not yet in the trace.
 #[derive(Debug, Default)]
@@ -52,31 +48,14 @@ impl Timeline {
         }
     }
 
-    /// An event that the stream has come past, and when that was, by the host's clock: the best of some,
-    /// since the thread that waits may be without a processor for long.
+    /// An event that the stream has come past, and when that was, by the host's clock.
     fn reference(&mut self, stream: &Arc<CudaStream>) -> Option<(CudaEvent, u64)> {
-        let mut best: Option<(u64, CudaEvent, u64)> = None;
-        for _ in 0..TRIES {
-            let before = trace::now();
-            let Some(event) = self.record(stream) else { break };
-            if event.synchronize().is_err() {
-                self.spare.push(event);
-                break;
-            }
-            let now = trace::now();
-            let took = now.saturating_sub(before);
-            match &mut best {
-                Some((least, ..)) if *least <= took => self.spare.push(event),
-                best => {
-                    let other = best.replace((took, event, now));
-                    self.spare.extend(other.map(|(_, event, _)| event));
-                }
-            }
-            if took <= SHORT {
-                break;
-            }
+        let event = self.record(stream)?;
+        if event.synchronize().is_err() {
+            self.spare.push(event);
+            return None;
         }
-        best.map(|(_, event, now)| (event, now))
+        Some((event, trace::now()))
     }
 
     /// The spans of what was queued, which is waited for. The card's context is current.

@@ -235,20 +235,18 @@ impl Registry {
 }
 
 fn check_cpu_count(count: u32) -> Result<()> {
-    if (1..=MAX_LOGICAL_CPUS).contains(&count) {
-        return Ok(());
-    }
-    Err(Error::invalid(
-        "count",
-        format!("{count}; the host can be 1 to {MAX_LOGICAL_CPUS} logical CPUs"),
-    ))
+    check_count(count, "the host", MAX_LOGICAL_CPUS, "CPUs")
 }
 
 fn check_gpu_count(count: u32) -> Result<()> {
-    if (1..=MAX_PER_CARD).contains(&count) {
+    check_count(count, "a GPU", MAX_PER_CARD, "ones")
+}
+
+fn check_count(count: u32, what: &str, most: u32, parts: &str) -> Result<()> {
+    if (1..=most).contains(&count) {
         return Ok(());
     }
-    let problem = format!("{count}; a GPU can be 1 to {MAX_PER_CARD} logical ones");
+    let problem = format!("{count}; {what} can be 1 to {most} logical {parts}");
     Err(Error::invalid("count", problem))
 }
 

@@ -5,8 +5,11 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
-use crate::kernels::streaming::{self, LINE, OutputTile};
+use crate::kernels::streaming::{self, LINE};
 use crate::kernels::view::{View, ViewMut};
+
+/// Runs that are shorter and no whole lines are not worth writing past the caches, since their ends are stored.
+const LONG: usize = 64 * LINE;
 
 /// Writes `parts`, one after the other along `axis`, to `output`. All are contiguous and agree in
 /// dtype, rank and the sizes of all other axes; the output's size along `axis` is the sum of the
@@ -46,15 +49,18 @@ pub fn concatenate(
     let streaming = streaming::pays(shape.bytes(dtype)?.saturating_mul(2));
     workers::for_each_range(shape.elements(), 2 * dtype.size(), &|range| {
         let bytes = range.start * dtype.size()..range.end * dtype.size();
-        if streaming {
-            rows.stream(instructions, bytes);
-            streaming::finish();
-        } else {
-            // SAFETY: the run is one of the range, which is this worker's alone.
-            rows.for_each_run(bytes, |from, at, length| unsafe {
-                rows.output.add(at).copy_from_nonoverlapping(from, length);
-            });
-        }
+        // SAFETY: the run lies in a part, which may be read, and is one of the range of the output, which is this
+        // worker's alone.
+        rows.for_each_run(bytes, |from, at, length| unsafe {
+            let to = rows.output.add(at);
+            let is_lines = to.addr().is_multiple_of(LINE) && length.is_multiple_of(LINE);
+            if streaming && (is_lines || length >= LONG) {
+                streaming::write(instructions, from, to, length);
+            } else {
+                to.copy_from_nonoverlapping(from, length);
+            }
+        });
+        streaming::finish();
     });
     Ok(())
 }
@@ -102,73 +108,6 @@ impl CopiedRows<'_> {
                 }
             }
             row += 1;
-        }
-    }
-
-    /// Writes the output's bytes `range` past the caches.
-    fn stream(&self, instructions: Instructions, range: Range<usize>) {
-        let lines = |bytes: usize| bytes.is_multiple_of(LINE);
-        let first = self.output.wrapping_add(range.start);
-        if lines(first.addr())
-            && lines(range.start)
-            && lines(range.end)
-            && self.parts.iter().all(|part| lines(part.bytes))
-        {
-            // SAFETY: the run lies in a part, which may be read, and belongs to this place of the
-            // output, which is this worker's alone. It begins at a line and is whole lines, as
-            // everything before it is.
-            self.for_each_run(range, |from, at, length| unsafe {
-                let to = self.output.add(at).cast();
-                streaming::write_lines(instructions, from.cast(), to, length / LINE);
-            });
-        } else {
-            self.stream_pieces(instructions, range);
-        }
-    }
-
-    /// As [`CopiedRows::stream`], for runs of any length: those that are not whole lines are put together
-    /// first, so that no line of the output is written in pieces.
-    fn stream_pieces(&self, instructions: Instructions, range: Range<usize>) {
-        let mut tile = OutputTile::new();
-        let tile = tile.elements::<u8>();
-        let whole_lines = |at: usize, length: usize| {
-            self.output.wrapping_add(at).addr().is_multiple_of(LINE) && length.is_multiple_of(LINE)
-        };
-        // What the tile holds: the bytes of the output from `start` on.
-        let (mut start, mut held) = (range.start, 0);
-        self.for_each_run(range, |mut from, mut at, mut length| {
-            if held == 0 && (whole_lines(at, length) || length >= 16 * tile.len()) {
-                // SAFETY: the run lies in a part, which may be read, and belongs to this place of
-                // the output, which is this worker's alone.
-                unsafe { streaming::write(instructions, from, self.output.add(at), length) };
-                start = at + length;
-                return;
-            }
-            while length > 0 {
-                // A tile ends where a line of the output ends.
-                let misaligned = self.output.wrapping_add(start).addr() % LINE;
-                let free = tile.len() - misaligned - held;
-                let piece = length.min(free);
-                // SAFETY: as above, for a part of the run; the tile has room for it, and is
-                // written to the output once it is full.
-                unsafe {
-                    let place = tile.as_mut_ptr().cast::<u8>();
-                    place.add(held).copy_from_nonoverlapping(from, piece);
-                    held += piece;
-                    if piece == free {
-                        streaming::write(instructions, place, self.output.add(start), held);
-                        (start, held) = (start + held, 0);
-                    }
-                    from = from.add(piece);
-                }
-                (at, length) = (at + piece, length - piece);
-            }
-            debug_assert_eq!(at, start + held);
-        });
-        // SAFETY: as above.
-        unsafe {
-            let to = self.output.add(start);
-            streaming::write(instructions, tile.as_ptr().cast(), to, held);
         }
     }
 }

@@ -1,11 +1,14 @@
-//! Copying between layouts, and filling with zeros.
+//! Copying between layouts, and filling.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::executor::workers;
+use crate::kernels::dtype::DType;
+use crate::kernels::float::half_precision::{f64_to_bf16, f64_to_f16};
 use crate::kernels::instruction_set::Instructions;
+use crate::kernels::layout::Layout;
 use crate::kernels::streaming;
 use crate::kernels::strided::{Runs, TILE, copy_run};
 use crate::kernels::view::{View, ViewMut};
@@ -35,29 +38,62 @@ pub fn copy_to_bytes(from: &View, to: &mut [u8]) -> Result<()> {
     if to.len() != expected {
         return Err(Error::invalid("bytes", format!("{}; the elements have {expected}", to.len())));
     }
-    let (runs, data, to) = (Runs::new(from.layout()), from.data(), to.as_mut_ptr());
-    runs.for_each(0..shape.elements(), |first, offset, stride, length| {
-        for position in 0..if stride == 1 { 1 } else { length } {
-            let bytes = if stride == 1 { length * size } else { size };
-            let element = offset + position as isize * stride;
-            // SAFETY: the view promises that its layout may be read, and runs lie in it; `to` is
-            // exclusive and as long as all elements.
-            unsafe {
-                let to = to.add((first + position) * size);
-                to.copy_from_nonoverlapping(data.offset(element * size as isize), bytes);
-            }
-        }
-    });
+    // SAFETY: the view promises that its layout may be read; `to` is exclusive and as long as all elements.
+    unsafe { copy_dense(from.data(), from.layout(), size, to.as_mut_ptr()) };
     Ok(())
 }
 
-/// Sets all elements to zero (false for bool).
-pub fn fill_zeros(to: &mut ViewMut) {
+/// Copies elements of `size` bytes each to a place where they lie densely in row-major order.
+///
+/// # Safety
+/// `layout` reaches only readable elements from `from` on; `to` is writable for all of them; the two do not overlap.
+pub(in crate::kernels) unsafe fn copy_dense(
+    from: *const u8,
+    layout: &Layout,
+    size: usize,
+    to: *mut u8,
+) {
+    Runs::new(layout).for_each(0..layout.shape.elements(), |first, offset, stride, length| {
+        for position in 0..if stride == 1 { 1 } else { length } {
+            let bytes = if stride == 1 { length * size } else { size };
+            let element = offset + position as isize * stride;
+            // SAFETY: the caller's promise; runs lie in the layout.
+            unsafe {
+                let to = to.add((first + position) * size);
+                to.copy_from_nonoverlapping(from.offset(element * size as isize), bytes);
+            }
+        }
+    });
+}
+
+/// Sets all elements to `value`, rounded to their type; for bool, which is not 0 is true. Integers hold the number as
+/// far as their range goes.
+pub fn fill(to: &mut ViewMut, value: f64) {
+    let bits = bits(to.dtype(), value);
     match to.dtype().size() {
-        1 => zero_elements::<u8>(to),
-        2 => zero_elements::<u16>(to),
-        4 => zero_elements::<u32>(to),
-        _ => zero_elements::<u64>(to),
+        1 => fill_elements(to, bits as u8),
+        2 => fill_elements(to, bits as u16),
+        4 => fill_elements(to, bits as u32),
+        _ => fill_elements(to, bits),
+    }
+}
+
+/// An element of this type with this value.
+pub(in crate::kernels) fn bits(dtype: DType, value: f64) -> u64 {
+    match dtype {
+        DType::Float16 => f64_to_f16(value).to_bits().into(),
+        DType::BFloat16 => f64_to_bf16(value).to_bits().into(),
+        DType::Float32 => (value as f32).to_bits().into(),
+        DType::Float64 => value.to_bits(),
+        DType::Int8 => (value as i8 as u8).into(),
+        DType::Int16 => (value as i16 as u16).into(),
+        DType::Int32 => (value as i32 as u32).into(),
+        DType::Int64 => value as i64 as u64,
+        DType::UInt8 => (value as u8).into(),
+        DType::UInt16 => (value as u16).into(),
+        DType::UInt32 => (value as u32).into(),
+        DType::UInt64 => value as u64,
+        DType::Bool => u64::from(value != 0.0),
     }
 }
 
@@ -116,7 +152,7 @@ fn copy_elements<T: Copy>(instructions: Instructions, from: &View, to: &ViewMut)
 }
 
 /// `T` is an unsigned integer of the size of the elements.
-fn zero_elements<T: Copy + Default>(to: &ViewMut) {
+fn fill_elements<T: Copy + Default + PartialEq + Sync>(to: &ViewMut, bits: T) {
     let runs = Runs::new(to.layout());
     workers::for_each_range(to.layout().shape.elements(), size_of::<T>(), &|range| {
         runs.for_each(range, |_, offset, stride, length| {
@@ -124,10 +160,10 @@ fn zero_elements<T: Copy + Default>(to: &ViewMut) {
             // bytes of zero are zeros in every dtype.
             unsafe {
                 let to = to.data().cast::<T>().offset(offset);
-                if stride == 1 {
+                if stride == 1 && bits == T::default() {
                     to.write_bytes(0, length);
                 } else {
-                    (0..length as isize).for_each(|i| to.offset(i * stride).write(T::default()));
+                    (0..length as isize).for_each(|i| to.offset(i * stride).write(bits));
                 }
             }
         });

@@ -1,41 +1,31 @@
 //! Copies between layouts, fills, conversions, and additions in place.
 
 use crate::error::{Error, Result};
+use crate::kernels::copy::layouts::bits;
 use crate::kernels::cuda::place::{GpuPlace, GpuRuns};
-use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue, Plain, argument};
+use crate::kernels::cuda::queue::{
+    Address, KernelLauncher, KernelQueue, plain, short_name, unsigned_name,
+};
 use crate::kernels::dtype::DType;
-use crate::kernels::float::half_precision::{f64_to_bf16, f64_to_f16};
 
-/// As the kernels read it.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct CopyEntry {
-    from: Address,
-    to: Address,
-    elements: u64,
-    from_runs: GpuRuns,
-    to_runs: GpuRuns,
+plain! {
+    struct CopyEntry of 488 bytes {
+        from: Address,
+        to: Address,
+        elements: u64,
+        from_runs: GpuRuns,
+        to_runs: GpuRuns,
+    }
 }
 
-const _: () = assert!(size_of::<CopyEntry>() == 488);
-
-// SAFETY: numbers and plain data whose sizes add up to that of the whole, as asserted.
-unsafe impl Plain for CopyEntry {}
-
-/// As the kernels read it.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Fill {
-    to: Address,
-    elements: u64,
-    bits: u64,
-    runs: GpuRuns,
+plain! {
+    struct Fill of 256 bytes {
+        to: Address,
+        elements: u64,
+        bits: u64,
+        runs: GpuRuns,
+    }
 }
-
-const _: () = assert!(size_of::<Fill>() == 256);
-
-// SAFETY: as above.
-unsafe impl Plain for Fill {}
 
 /// The widths for which there are kernels.
 const WIDTHS: [u64; 5] = [1, 2, 4, 8, 16];
@@ -91,15 +81,9 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         };
         for width in WIDTHS {
             let copies = pairs.iter().map(wide).filter(|(_, own)| *own == width);
-            let kernel = match width {
-                1 => "umbo_copy_1",
-                2 => "umbo_copy_2",
-                4 => "umbo_copy_4",
-                8 => "umbo_copy_8",
-                _ => "umbo_copy_16",
-            };
+            let copies = copies.map(|(copy, _)| copy);
             // SAFETY: the caller's promise.
-            unsafe { self.queue_copies(kernel, copies.map(|(copy, _)| copy), None)? };
+            unsafe { self.queue_copies(&format!("umbo_copy_{width}"), copies, &[])? };
         }
         Ok(())
     }
@@ -122,24 +106,9 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
                 fill.widest(size)
             });
             let fills = fills.filter(|(_, own)| own == width).map(|(fill, _)| fill);
-            let count = fills.clone().count();
-            if count == 0 {
-                continue;
-            }
-            self.table.clear();
-            let work = self.table.cut(self.thresholds, fills.clone().map(|fill| fill.elements))?;
-            let at = self.table.begin::<Fill>(count)?;
-            fills.for_each(|fill| self.table.push(fill));
-            let table = self.queue.upload(self.table.bytes())?;
-            let kernel = match width {
-                1 => "umbo_fill_1",
-                2 => "umbo_fill_2",
-                4 => "umbo_fill_4",
-                _ => "umbo_fill_8",
-            };
-            let mut items = table + at;
-            // SAFETY: the caller's promise, and the arguments are the kernel's.
-            unsafe { self.over(kernel, &work, table, &mut [argument(&mut items)], &mut [])? };
+            let kernel = format!("umbo_fill_{width}");
+            // SAFETY: the caller's promise.
+            unsafe { self.over_items(&kernel, fills, |fill| fill.elements, &[])? };
         }
         Ok(())
     }
@@ -152,32 +121,20 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     /// # Safety
     /// As for [`KernelLauncher::copy`].
     pub unsafe fn convert(&mut self, from: &GpuPlace, to: &GpuPlace) -> Result<()> {
-        use DType::{BFloat16, Float16, Float32, Float64};
         if from.layout.shape != to.layout.shape {
             return Err(differ(from, to));
         }
-        let kernel = match (from.dtype, to.dtype) {
-            (Float16, BFloat16) => "umbo_convert_f16_bf16",
-            (Float16, Float32) => "umbo_convert_f16_f32",
-            (Float16, Float64) => "umbo_convert_f16_f64",
-            (BFloat16, Float16) => "umbo_convert_bf16_f16",
-            (BFloat16, Float32) => "umbo_convert_bf16_f32",
-            (BFloat16, Float64) => "umbo_convert_bf16_f64",
-            (Float32, Float16) => "umbo_convert_f32_f16",
-            (Float32, BFloat16) => "umbo_convert_f32_bf16",
-            (Float32, Float64) => "umbo_convert_f32_f64",
-            (Float64, Float16) => "umbo_convert_f64_f16",
-            (Float64, BFloat16) => "umbo_convert_f64_bf16",
-            (Float64, Float32) => "umbo_convert_f64_f32",
+        if from.dtype == to.dtype {
             // SAFETY: the caller's promise.
-            (same, other) if same == other => return unsafe { self.copy(&[(*from, *to)]) },
-            (from, to) => {
-                let problem = format!("{from} to {to}; only floats are converted");
-                return Err(Error::invalid("dtype", problem));
-            }
-        };
+            return unsafe { self.copy(&[(*from, *to)]) };
+        }
+        if !(from.dtype.is_float() && to.dtype.is_float()) {
+            let problem = format!("{} to {}; only floats are converted", from.dtype, to.dtype);
+            return Err(Error::invalid("dtype", problem));
+        }
+        let kernel = format!("umbo_convert_{}_{}", short_name(from.dtype), short_name(to.dtype));
         // SAFETY: the caller's promise.
-        unsafe { self.queue_copies(kernel, std::iter::once(CopyEntry::new(from, to)), None) }
+        unsafe { self.queue_copies(&kernel, std::iter::once(CopyEntry::new(from, to)), &[]) }
     }
 
     /// Queues `to += from`, element by element, or `to -= from` if it `subtracts`: integers wrap, floats
@@ -194,51 +151,27 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         subtracts: bool,
     ) -> Result<()> {
         check_same(from, to)?;
-        let kernel = match from.dtype {
-            DType::Float16 => "umbo_combine_f16",
-            DType::BFloat16 => "umbo_combine_bf16",
-            DType::Float32 => "umbo_combine_f32",
-            DType::Float64 => "umbo_combine_f64",
-            DType::Int8 | DType::UInt8 => "umbo_combine_8",
-            DType::Int16 | DType::UInt16 => "umbo_combine_16",
-            DType::Int32 | DType::UInt32 => "umbo_combine_32",
-            DType::Int64 | DType::UInt64 => "umbo_combine_64",
-            DType::Bool => {
-                let what = if subtracts { "subtracted" } else { "added" };
-                let problem =
-                    format!("bool values cannot be {what}; convert them to numbers first");
-                return Err(Error::invalid("dtype", problem));
-            }
-        };
+        if from.dtype == DType::Bool {
+            let what = if subtracts { "subtracted" } else { "added" };
+            let problem = format!("bool values cannot be {what}; convert them to numbers first");
+            return Err(Error::invalid("dtype", problem));
+        }
+        let kernel = format!("umbo_combine_{}", unsigned_name(from.dtype));
         let copy = std::iter::once(CopyEntry::new(from, to));
         // SAFETY: the caller's promise.
-        unsafe { self.queue_copies(kernel, copy, Some(subtracts)) }
+        unsafe { self.queue_copies(&kernel, copy, &[subtracts.into()]) }
     }
 
     /// # Safety
-    /// As for [`KernelLauncher::copy`]; the kernel takes copies, and then `flag`, if it is said.
+    /// As for [`KernelLauncher::copy`]; the kernel takes copies, and then what is `after`.
     unsafe fn queue_copies(
         &mut self,
-        kernel: &'static str,
+        kernel: &str,
         copies: impl Iterator<Item = CopyEntry> + Clone,
-        flag: Option<bool>,
+        after: &[u64],
     ) -> Result<()> {
-        let count = copies.clone().count();
-        if count == 0 {
-            return Ok(());
-        }
-        self.table.clear();
-        let work = self.table.cut(self.thresholds, copies.clone().map(|copy| copy.elements))?;
-        let at = self.table.begin::<CopyEntry>(count)?;
-        copies.for_each(|copy| self.table.push(copy));
-        let table = self.queue.upload(self.table.bytes())?;
-        let (mut items, mut number) = (table + at, u32::from(flag == Some(true)));
-        let flag: &mut [_] = match flag {
-            Some(_) => &mut [argument(&mut number)],
-            None => &mut [],
-        };
-        // SAFETY: the caller's promise, and the arguments are the kernel's.
-        unsafe { self.over(kernel, &work, table, &mut [argument(&mut items)], flag) }
+        // SAFETY: the caller's promise.
+        unsafe { self.over_items(kernel, copies, |copy| copy.elements, after) }
     }
 }
 
@@ -256,25 +189,6 @@ impl Fill {
             width *= 2;
         }
         (fill, width)
-    }
-}
-
-/// An element of this type with this value.
-fn bits(dtype: DType, value: f64) -> u64 {
-    match dtype {
-        DType::Float16 => f64_to_f16(value).to_bits().into(),
-        DType::BFloat16 => f64_to_bf16(value).to_bits().into(),
-        DType::Float32 => (value as f32).to_bits().into(),
-        DType::Float64 => value.to_bits(),
-        DType::Int8 => (value as i8 as u8).into(),
-        DType::Int16 => (value as i16 as u16).into(),
-        DType::Int32 => (value as i32 as u32).into(),
-        DType::Int64 => value as i64 as u64,
-        DType::UInt8 => (value as u8).into(),
-        DType::UInt16 => (value as u16).into(),
-        DType::UInt32 => (value as u32).into(),
-        DType::UInt64 => value as u64,
-        DType::Bool => u64::from(value != 0.0),
     }
 }
 

@@ -1,49 +1,43 @@
 //! The tables by which kernels find variables: where each lies, of what its gradient is made, and what is
 //! done to that.
 
-use std::ffi::c_void;
-
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::cuda::operands::{GpuContribution, GpuUpdate, Gradient, TableRows};
 use crate::kernels::cuda::place::divisor;
 use crate::kernels::cuda::queue::{
-    Address, KernelLauncher, KernelQueue, LaunchWork, Plain, argument, blocks_of,
+    Address, KernelLauncher, KernelQueue, LaunchWork, Plain, blocks_of, plain, short_name,
 };
-use crate::kernels::float::real::Real;
+use crate::kernels::dtype::DType;
+use crate::kernels::float::real::{Real, for_real};
+use crate::kernels::float::{gradient_element, real};
 use crate::kernels::update::rules::{MOST_STATES, RuleStep, SCALARS};
 use crate::kernels::update::weighted_sum::{Clipping, Finish, Scale};
 
-/// As the kernels read it.
-#[derive(Clone, Copy, Default)]
-#[repr(C)]
-pub(super) struct TableVariable {
-    weights: Address,
-    pub(super) slots: [Address; MOST_STATES],
-    copies: [Address; 2],
-    accumulated: Address,
-    rows: Address,
-    width: u64,
-    width_factor: u64,
-    width_shift: u32,
-    treatment: u32,
-    elements: u64,
-    first_contribution: u64,
-    contributions: u32,
-    gradient_dtype: u32,
-    pub(super) result: Address,
-    pub(super) not_finite: Address,
-    first_tile: u64,
+plain! {
+    #[derive(Default)]
+    pub(super) struct TableVariable of 120 bytes {
+        weights: Address,
+        slots: [Address; MOST_STATES],
+        accumulated: Address,
+        rows: Address,
+        width: u64,
+        width_factor: u64,
+        width_shift: u32,
+        treatment: u32,
+        elements: u64,
+        first_contribution: u64,
+        contributions: u32,
+        gradient_dtype: u32,
+        pub(super) result: Address,
+        not_finite: Address,
+        first_tile: u64,
+    }
 }
-
-const _: () = assert!(size_of::<TableVariable>() == 136);
-
-// SAFETY: numbers whose sizes add up to that of the whole, as asserted.
-unsafe impl Plain for TableVariable {}
 
 /// As the kernels read it.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(C)]
-pub(super) struct GpuTreatment<T> {
+struct GpuTreatment<T> {
     scale: f64,
     rate: f64,
     divides: u32,
@@ -57,10 +51,8 @@ pub(super) struct GpuTreatment<T> {
 const _: () =
     assert!(size_of::<GpuTreatment<f32>>() == 80 && size_of::<GpuTreatment<f64>>() == 136);
 
-// SAFETY: as above.
-unsafe impl Plain for GpuTreatment<f32> {}
-// SAFETY: as above.
-unsafe impl Plain for GpuTreatment<f64> {}
+// SAFETY: numbers whose sizes add up to that of the whole, as asserted: there are no others than these two.
+unsafe impl<T: Real> Plain for GpuTreatment<T> {}
 
 impl<T: Real> GpuTreatment<T> {
     fn new(divisor: f64, clipping: Clipping, l2: f64, step: Option<&RuleStep>) -> GpuTreatment<T> {
@@ -83,6 +75,9 @@ impl<T: Real> GpuTreatment<T> {
     }
 }
 
+/// The types of variables.
+pub(super) const TYPES: [DType; 2] = [DType::Float32, DType::Float64];
+
 /// Elements of a tile of a measurement.
 pub(super) const TILE: u64 = 1024;
 
@@ -90,8 +85,8 @@ pub(super) const TILE: u64 = 1024;
 #[derive(Clone, Copy)]
 pub(super) struct TableEntry<'a> {
     gradient: Gradient<'a>,
-    pub(super) clipping: Clipping,
-    pub(super) l2: f64,
+    clipping: Clipping,
+    l2: f64,
     step: Option<RuleStep>,
     rows: Option<TableRows<'a>>,
     pub(super) variable: TableVariable,
@@ -115,7 +110,6 @@ impl<'a> TableEntry<'a> {
         let mut entry = TableEntry::new(update.gradient, update.weights);
         let variable = &mut entry.variable;
         variable.slots[..update.slots.len()].copy_from_slice(update.slots);
-        variable.copies = update.copies.map(|copy| copy.unwrap_or(0));
         variable.not_finite = update.not_finite.unwrap_or(0);
         if let Some(rows) = update.rows {
             variable.width = rows.elements;
@@ -124,7 +118,7 @@ impl<'a> TableEntry<'a> {
         TableEntry {
             clipping: update.clipping,
             l2: update.l2,
-            step: Some(update.step),
+            step: update.step,
             rows: update.rows,
             ..entry
         }
@@ -147,79 +141,39 @@ pub(super) struct TableArrays {
     pub(super) count: u32,
 }
 
-/// How much the tables of one call of a launcher describe, at most.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Extent {
-    /// How many variables there are.
-    pub variables: usize,
-    /// How many contributions their gradients have.
-    pub contributions: usize,
-    /// How many elements their gradients have.
-    pub elements: usize,
-    /// How many rows are named.
-    pub rows: usize,
-    /// Whether weights and updates are measured first, as for LAMB.
-    pub measures: bool,
-}
-
-impl Extent {
-    /// As many bytes as the tables and what is written beside them take, each rounded up to `alignment`, or
-    /// more.
-    pub(super) fn bytes(&self, alignment: usize) -> usize {
-        // An apply has one rule, and variables of two types. Measuring and updating take five each at most.
-        const TABLES: usize = 10;
-        let of_variable = size_of::<TableVariable>() + size_of::<GpuTreatment<f64>>();
-        let chunks = LaunchWork::most_chunks(self.elements, self.variables);
-        let all = [
-            (self.variables, of_variable),
-            (self.contributions, size_of::<GpuContribution>()),
-            (chunks, LaunchWork::CHUNK_BYTES),
-        ];
-        let bytes = |(count, size): (usize, usize)| count.saturating_mul(size);
-        let table = all.into_iter().map(bytes).fold(0, usize::saturating_add);
-        let measured = if self.measures {
-            let sums = (self.elements / TILE as usize).saturating_add(self.variables);
-            let sums = sums.saturating_mul(2 * size_of::<f64>());
-            table.saturating_add(sums).saturating_add(size_of::<f64>() * self.variables)
-        } else {
-            0
-        };
-        let rows = self.rows.saturating_mul(size_of::<u64>());
-        // Within a table, each of four arrays begins at a multiple of 16.
-        let lost = TABLES * (alignment + 4 * 16);
-        [table, measured, rows, lost].into_iter().fold(0, usize::saturating_add)
-    }
-}
-
 impl<Q: KernelQueue> KernelLauncher<Q> {
+    /// Queues the kernel of a name for float32 variables, and the one for float64 variables.
+    ///
     /// # Safety
     /// As for [`KernelLauncher::update`].
-    pub(super) unsafe fn queue_entries<'a, T: Real>(
+    pub(super) unsafe fn queue_entries<'a>(
         &mut self,
-        kernel: &'static str,
+        kernel: &str,
         entries: impl Iterator<Item = TableEntry<'a>> + Clone,
-    ) -> Result<()>
-    where
-        GpuTreatment<T>: Plain,
-    {
-        let Some(arrays) = self.enter::<T>(entries, None)? else { return Ok(()) };
-        // SAFETY: the caller's promise.
-        unsafe { self.over_variables(kernel, &arrays, &mut []) }
+    ) -> Result<()> {
+        for dtype in TYPES {
+            if let Some(arrays) = self.enter(dtype, entries.clone(), None)? {
+                // SAFETY: the caller's promise.
+                unsafe { self.over_variables(kernel, dtype, &arrays, &[])? };
+            }
+        }
+        Ok(())
     }
 
     /// # Safety
     /// As for [`KernelLauncher::update`]; the kernel takes `after` behind the chunks.
     pub(super) unsafe fn over_variables(
         &self,
-        kernel: &'static str,
+        kernel: &str,
+        dtype: DType,
         arrays: &TableArrays,
-        after: &mut [*mut c_void],
+        after: &[u64],
     ) -> Result<()> {
-        let TableArrays { table, mut variables, mut contributions, mut treatments, .. } = *arrays;
-        let mut before =
-            [argument(&mut variables), argument(&mut contributions), argument(&mut treatments)];
+        let kernel = format!("umbo_{kernel}_{}", short_name(dtype));
+        let TableArrays { table, variables, contributions, treatments, .. } = *arrays;
+        let before = [variables, contributions, treatments];
         // SAFETY: the caller's promise.
-        unsafe { self.over(kernel, &arrays.work, table, &mut before, after) }
+        unsafe { self.over(&kernel, &arrays.work, table, &before, after) }
     }
 
     /// Uploads the numbers of rows, and says where they begin.
@@ -239,16 +193,23 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         self.queue.upload(self.table.bytes())
     }
 
-    /// Enters variables into the table and uploads it; `None` if there are none. They are cut into
-    /// chunks of `size` elements, if it is said.
-    pub(super) fn enter<'a, T: Real>(
+    /// Enters the variables of a type into the table and uploads it; `None` if there are none. They are cut into
+    /// chunks of `size` elements, if it is given.
+    pub(super) fn enter<'a>(
+        &mut self,
+        dtype: DType,
+        entries: impl Iterator<Item = TableEntry<'a>> + Clone,
+        size: Option<u64>,
+    ) -> Result<Option<TableArrays>> {
+        let entries = entries.filter(move |entry| entry.gradient.dtype == dtype);
+        for_real!(dtype, T => self.enter_all::<T>(entries, size))
+    }
+
+    fn enter_all<'a, T: Real>(
         &mut self,
         entries: impl Iterator<Item = TableEntry<'a>> + Clone,
         size: Option<u64>,
-    ) -> Result<Option<TableArrays>>
-    where
-        GpuTreatment<T>: Plain,
-    {
+    ) -> Result<Option<TableArrays>> {
         let count = entries.clone().count();
         if count == 0 {
             return Ok(None);
@@ -259,7 +220,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         let elements = entries.clone().map(|entry| entry.gradient.elements);
         let work = match size {
             Some(size) => table.cut_by(size, elements)?,
-            None => table.cut(self.thresholds, elements)?,
+            None => table.cut(self.enough_chunks, elements)?,
         };
         let all = entries.clone().map(|entry| entry.gradient.contributions.len());
         let contributions = table.begin::<GpuContribution>(all.sum())?;
@@ -268,26 +229,22 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         }
         // Variables that are treated alike mostly follow each other.
         let treatments = table.begin::<GpuTreatment<T>>(count)?;
-        let mut last = None;
+        let (mut last, mut kinds) = (None, Vec::with_capacity(count));
         for treatment in entries.clone().map(|entry| entry.treatment::<T>()) {
-            if last != Some(treatment) {
-                last = Some(treatment);
+            let before = kinds.last().copied().unwrap_or(u32::MAX);
+            let is_new = last.replace(treatment) != Some(treatment);
+            if is_new {
                 table.push(treatment);
             }
+            kinds.push(before.wrapping_add(is_new.into()));
         }
         let variables = table.begin::<TableVariable>(count)?;
-        let (mut last, mut kinds) = (None, 0);
         let (mut first_contribution, mut tiles, mut next_row) = (0, 0, 0);
-        for entry in entries {
-            let treatment = entry.treatment::<T>();
-            if last != Some(treatment) {
-                last = Some(treatment);
-                kinds += 1;
-            }
+        for (entry, treatment) in entries.zip(kinds) {
             let count = entry.rows.map_or(0, |rows| rows.numbers.len());
             let rows = if entry.rows.is_some() { numbers + 8 * next_row } else { 0 };
             table.push(TableVariable {
-                treatment: kinds - 1,
+                treatment,
                 first_contribution,
                 first_tile: tiles,
                 rows,
@@ -308,4 +265,20 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
             count: blocks_of(count as u64, 1)?,
         }))
     }
+}
+
+/// Refuses a gradient whose types do not fit.
+pub(super) fn check_gradient(gradient: &Gradient<'_>) -> Result<()> {
+    let Gradient { dtype, gradient_dtype, contributions, .. } = *gradient;
+    if !real::is_supported(dtype) || !gradient_element::is_supported(dtype, gradient_dtype) {
+        let problem = format!(
+            "{gradient_dtype} for a variable of {dtype}; there are float32 and \
+             float64 variables, whose gradients have their type or, for float32, one of 16 bits"
+        );
+        return Err(Error::invalid("gradient", problem));
+    }
+    if u32::try_from(contributions.len()).is_err() {
+        return Err(Error::invalid("gradient", "more contributions than can be counted"));
+    }
+    Ok(())
 }

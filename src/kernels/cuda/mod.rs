@@ -8,11 +8,8 @@
 //! A launcher checks what it is given, puts tables together that say where everything lies, and
 //! queues kernels at a [`KernelQueue`]. It knows nothing of the driver.
 
-mod axes;
 mod copy;
 mod entries;
-mod gradient;
-mod measure;
 mod on_gpu;
 mod operands;
 mod place;
@@ -20,16 +17,12 @@ mod ptx;
 mod queue;
 mod replicas;
 mod row_copies;
-mod treated;
 mod update;
 
-pub use entries::Extent;
-pub use measure::MeasuredEntry;
-pub use on_gpu::{OnGpu, ReservedLaunch, on_gpu};
+pub use on_gpu::{OnGpu, PreparedLaunches, on_gpu, prepared_on_gpu};
 pub use operands::{GpuContribution, GpuUpdate, Gradient, TableRows};
 pub use place::GpuPlace;
 pub use ptx::PTX;
-pub use queue::{Address, KernelLauncher, KernelQueue, LaunchBlocks, THREADS, Thresholds};
+pub use queue::{Address, KernelLauncher, KernelQueue, THREADS};
 pub use replicas::GpuReduction;
 pub use row_copies::RowCopy;
-pub use treated::Treated;

@@ -1,25 +1,19 @@
 //! What the kernels of updates work on.
 
-use crate::kernels::cuda::queue::{Address, Plain};
+use crate::kernels::cuda::queue::{Address, plain};
 use crate::kernels::dtype::DType;
 use crate::kernels::update::rules::RuleStep;
 use crate::kernels::update::weighted_sum::Clipping;
 
-/// One replica's gradient of a variable, and the factor with which it enters the sum. The
-/// kernels read it as it is.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct GpuContribution {
-    /// Contiguous elements, as many as the sum has.
-    pub gradient: Address,
-    /// What each is multiplied with.
-    pub factor: f64,
+plain! {
+    /// One replica's gradient of a variable, and the factor with which it enters the sum.
+    pub struct GpuContribution of 16 bytes {
+        /// Contiguous elements, as many as the sum has.
+        pub gradient: Address,
+        /// What each is multiplied with.
+        pub factor: f64,
+    }
 }
-
-const _: () = assert!(size_of::<GpuContribution>() == 16);
-
-// SAFETY: numbers whose sizes add up to that of the whole, as asserted.
-unsafe impl Plain for GpuContribution {}
 
 /// The gradient of one variable: the sum of factor × contribution, in float64, divided and rounded
 /// once to the variable's type.
@@ -61,14 +55,13 @@ pub struct GpuUpdate<'a> {
     /// What times the weight is added to the gradient after clipping.
     pub l2: f64,
     /// What is done to each element. For LAMB the norms are measured; its last scalar is what
-    /// their quotient is multiplied with.
-    pub step: RuleStep,
+    /// their quotient is multiplied with. Without a step the gradient is written as a rule gets it, with what
+    /// clips it and the L2 term, in place of the only state.
+    pub step: Option<RuleStep>,
     /// Contiguous elements.
     pub weights: Address,
     /// As many tensors of state as the step has, contiguous.
     pub slots: &'a [Address],
-    /// Low-precision copies that are to follow, of a float32 variable: float16, bfloat16.
-    pub copies: [Option<Address>; 2],
     /// The rows that are updated; all if it is not said.
     pub rows: Option<TableRows<'a>>,
     /// A 32-bit number that becomes 1 if an element of the gradient is not finite, and else stays

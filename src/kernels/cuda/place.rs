@@ -1,6 +1,6 @@
 //! Where elements lie in the memory of a device, as kernels read it.
 
-use crate::kernels::cuda::queue::{Address, Plain};
+use crate::kernels::cuda::queue::{Address, plain};
 use crate::kernels::dtype::DType;
 use crate::kernels::layout::{Layout, MAX_RANK};
 use crate::kernels::strided;
@@ -24,22 +24,17 @@ impl GpuPlace {
     }
 }
 
-/// A layout with as few axes as possible, as kernels read it. The innermost axis is the last.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(C)]
-pub(super) struct GpuRuns {
-    axes: u32,
-    dense: u32,
-    sizes: [u64; MAX_RANK],
-    strides: [u64; MAX_RANK],
-    factors: [u64; MAX_RANK],
-    shifts: [u32; MAX_RANK],
+plain! {
+    /// A layout with as few axes as possible, as kernels read it. The innermost axis is the last.
+    pub(super) struct GpuRuns of 232 bytes {
+        axes: u32,
+        dense: u32,
+        sizes: [u64; MAX_RANK],
+        strides: [u64; MAX_RANK],
+        factors: [u64; MAX_RANK],
+        shifts: [u32; MAX_RANK],
+    }
 }
-
-const _: () = assert!(size_of::<GpuRuns>() == 232 && MAX_RANK == 8);
-
-// SAFETY: numbers whose sizes add up to that of the whole, as asserted.
-unsafe impl Plain for GpuRuns {}
 
 impl GpuRuns {
     /// Those of a layout.

@@ -1,8 +1,7 @@
 //! What launchers need of a device: a place to queue kernels, and memory for their tables.
 
-use std::ffi::c_void;
-
 use crate::error::{Error, Result};
+use crate::kernels::dtype::DType;
 
 /// An address in the memory of a device.
 pub type Address = u64;
@@ -10,29 +9,15 @@ pub type Address = u64;
 /// Threads of every block: as in the kernels' source.
 pub const THREADS: u32 = 256;
 
-/// How many blocks a launch has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaunchBlocks {
-    /// Along x.
-    pub blocks: u32,
-    /// Along y.
-    pub rows: u32,
-}
-
 /// A stream of a device, as launchers see it. What is queued is carried out in order.
 pub trait KernelQueue {
-    /// Queues a kernel of the library's module, with blocks of [`THREADS`] threads.
+    /// Queues a kernel of the library's module, with `blocks` blocks of [`THREADS`] threads.
     ///
     /// # Safety
-    /// `arguments` point to what the kernel takes, in order. Until the kernel is done, the memory
-    /// that it reads is not written, and what it writes neither read nor written, by other than
-    /// what is queued here before and after.
-    unsafe fn launch(
-        &self,
-        kernel: &'static str,
-        grid: LaunchBlocks,
-        arguments: &mut [*mut c_void],
-    ) -> Result<()>;
+    /// `arguments` are what the kernel takes, in order; an argument of 32 bits is the lower half of its word.
+    /// Until the kernel is done, the memory that it reads is not written, and what it writes neither read nor
+    /// written, by other than what is queued here before and after.
+    unsafe fn launch(&self, kernel: &str, blocks: u32, arguments: &[u64]) -> Result<()>;
 
     /// Copies `bytes` to memory of the device that begins at a multiple of 16 and stays as it is
     /// for the kernels that the same function of a launcher queues next. `bytes` may be changed
@@ -45,14 +30,9 @@ pub trait KernelQueue {
 }
 
 impl<Q: KernelQueue + ?Sized> KernelQueue for &Q {
-    unsafe fn launch(
-        &self,
-        kernel: &'static str,
-        grid: LaunchBlocks,
-        arguments: &mut [*mut c_void],
-    ) -> Result<()> {
+    unsafe fn launch(&self, kernel: &str, blocks: u32, arguments: &[u64]) -> Result<()> {
         // SAFETY: the caller's promise is the same.
-        unsafe { (**self).launch(kernel, grid, arguments) }
+        unsafe { (**self).launch(kernel, blocks, arguments) }
     }
 
     fn upload(&self, bytes: &[u8]) -> Result<Address> {
@@ -70,48 +50,50 @@ impl<Q: KernelQueue + ?Sized> KernelQueue for &Q {
 pub struct KernelLauncher<Q> {
     pub(super) queue: Q,
     pub(super) table: Table,
-    pub(super) thresholds: Thresholds,
-}
-
-/// From when on work is shared in other ways. Tests choose other numbers, since those of a GPU need
-/// millions of elements; results never depend on them.
-#[derive(Clone, Copy, Debug)]
-pub struct Thresholds {
     /// Where there are more chunks than that, they get larger, and threads have several turns.
-    pub enough_chunks: u64,
-    /// From so many results of a reduction over axes on, a thread for each is enough, if neighbours read
-    /// neighbours.
-    pub many_results: u64,
-}
-
-impl Default for Thresholds {
-    fn default() -> Thresholds {
-        Thresholds { enough_chunks: 1 << 16, many_results: 1 << 15 }
-    }
+    pub(super) enough_chunks: u64,
 }
 
 impl<Q: KernelQueue> KernelLauncher<Q> {
     /// Queues at `queue`.
     pub fn new(queue: Q) -> KernelLauncher<Q> {
-        let thresholds = Thresholds::default();
-        KernelLauncher { queue, table: Table::default(), thresholds }
+        KernelLauncher { queue, table: Table::default(), enough_chunks: 1 << 16 }
     }
 
-    /// The same, with other thresholds.
-    pub fn with_thresholds(mut self, thresholds: Thresholds) -> KernelLauncher<Q> {
-        self.thresholds = thresholds;
-        self
+    /// The same, where `few` chunks are enough. Tests ask for it, since a GPU needs millions of elements to get
+    /// there; results never depend on it.
+    pub fn with_few_chunks(self, few: bool) -> KernelLauncher<Q> {
+        KernelLauncher { enough_chunks: if few { 0 } else { 1 << 16 }, ..self }
     }
 
     /// Where it queues.
-    pub fn queue(&self) -> &Q {
-        &self.queue
+    pub(super) fn into_queue(self) -> Q {
+        self.queue
     }
 
-    /// Has the host's memory for tables of so many bytes.
-    pub(super) fn reserve_table(&mut self, bytes: usize) -> Result<()> {
+    /// Queues `kernel` over items of so many `elements` each, with the items, the chunks, their size, and `after`
+    /// as its arguments.
+    ///
+    /// # Safety
+    /// As for [`KernelQueue::launch`].
+    pub(super) unsafe fn over_items<T: Plain>(
+        &mut self,
+        kernel: &str,
+        items: impl Iterator<Item = T> + Clone,
+        elements: impl Fn(T) -> u64 + Clone,
+        after: &[u64],
+    ) -> Result<()> {
+        let count = items.clone().count();
+        if count == 0 {
+            return Ok(());
+        }
         self.table.clear();
-        self.table.begin::<u8>(bytes).map(drop)
+        let work = self.table.cut(self.enough_chunks, items.clone().map(elements))?;
+        let at = self.table.begin::<T>(count)?;
+        items.for_each(|item| self.table.push(item));
+        let table = self.queue.upload(self.table.bytes())?;
+        // SAFETY: the caller's promise.
+        unsafe { self.over(kernel, &work, table, &[table + at], after) }
     }
 
     /// Queues `kernel` over `work`, which [`Table::cut`] made, with `before`, the chunks, their
@@ -121,29 +103,20 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     /// As for [`KernelQueue::launch`]; `table` is where the table was uploaded.
     pub(super) unsafe fn over(
         &self,
-        kernel: &'static str,
+        kernel: &str,
         work: &LaunchWork,
         table: Address,
-        before: &mut [*mut c_void],
-        after: &mut [*mut c_void],
+        before: &[u64],
+        after: &[u64],
     ) -> Result<()> {
         if work.blocks == 0 {
             return Ok(());
         }
-        let mut chunks = work.chunks.map_or(0, |at| table + at);
-        let mut size = work.size;
-        let mut arguments = [std::ptr::null_mut(); MOST_ARGUMENTS];
-        let own = [argument(&mut chunks), argument(&mut size)];
-        let all = before.iter().chain(&own).chain(after.iter());
-        let mut count = 0;
-        for (to, from) in arguments.iter_mut().zip(all) {
-            *to = *from;
-            count += 1;
-        }
-        assert_eq!(count, before.len() + own.len() + after.len());
-        let grid = LaunchBlocks { blocks: work.blocks, rows: 1 };
+        let chunks = work.chunks.map_or(0, |at| table + at);
         // SAFETY: the caller's promise.
-        unsafe { self.queue.launch(kernel, grid, &mut arguments[..count]) }
+        unsafe {
+            self.queue.launch(kernel, work.blocks, &[before, &[chunks, work.size], after].concat())
+        }
     }
 }
 
@@ -155,12 +128,15 @@ pub(super) fn blocks_of(items: u64, of_block: u64) -> Result<u32> {
     })
 }
 
-/// The most arguments of a kernel over chunks.
-const MOST_ARGUMENTS: usize = 12;
+/// An element type in the names of kernels: `bf16`.
+pub(super) fn short_name(dtype: DType) -> String {
+    let name = dtype.name().replace("float", "f");
+    name.replace("uint", "u").replace("int", "i")
+}
 
-/// A pointer to an argument of a kernel.
-pub(super) fn argument<T>(value: &mut T) -> *mut c_void {
-    std::ptr::from_mut(value).cast()
+/// The same where kernels do not ask whether an integer has a sign.
+pub(super) fn unsigned_name(dtype: DType) -> String {
+    if dtype.is_float() { short_name(dtype) } else { (8 * dtype.size()).to_string() }
 }
 
 /// What is uploaded for a launch: arrays, one after the other, each from a multiple of 16 on.
@@ -173,25 +149,52 @@ pub(super) struct Table {
 ///
 /// # Safety
 /// The type is `repr(C)` and has no padding.
-pub(super) unsafe trait Plain: Copy {}
+pub(super) unsafe trait Plain: Copy {
+    /// Its bytes.
+    const SIZE: usize = size_of::<Self>();
+}
 
 // SAFETY: numbers have no padding.
-unsafe impl Plain for u8 {}
+unsafe impl Plain for u32 {}
 // SAFETY: as above.
 unsafe impl Plain for u64 {}
 // SAFETY: as above.
 unsafe impl Plain for f64 {}
+// SAFETY: arrays have no padding.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// One block's part of a list of items.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Chunk {
-    item: u32,
-    number: u32,
+/// Declares a structure that kernels read as it lies in memory, and how many bytes it has there.
+macro_rules! plain {
+    (
+        $(#[$meta:meta])*
+        $visible:vis struct $name:ident of $bytes:literal bytes {
+            $($(#[$field_meta:meta])* $field_visible:vis $field:ident: $type:ty,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[repr(C)]
+        $visible struct $name {
+            $($(#[$field_meta])* $field_visible $field: $type,)*
+        }
+
+        const _: () = {
+            use $crate::kernels::cuda::queue::Plain;
+            assert!(size_of::<$name>() == $bytes && 0 $(+ <$type as Plain>::SIZE)* == $bytes);
+            // SAFETY: plain fields, whose sizes add up to that of the whole.
+            unsafe impl Plain for $name {}
+        };
+    };
 }
+pub(super) use plain;
 
-// SAFETY: two numbers of four bytes.
-unsafe impl Plain for Chunk {}
+plain! {
+    /// One block's part of a list of items.
+    struct Chunk of 8 bytes {
+        item: u32,
+        number: u32,
+    }
+}
 
 /// How a launch shares its work.
 pub(super) struct LaunchWork {
@@ -204,16 +207,6 @@ pub(super) struct LaunchWork {
 
 /// Elements of the smallest chunk: four for each thread.
 const SMALLEST_CHUNK: u64 = 4 * THREADS as u64;
-
-impl LaunchWork {
-    /// The bytes of a chunk in the table.
-    pub(super) const CHUNK_BYTES: usize = size_of::<Chunk>();
-
-    /// How many chunks so many items of so many elements are cut into at most.
-    pub(super) fn most_chunks(elements: usize, items: usize) -> usize {
-        (elements / SMALLEST_CHUNK as usize).saturating_add(items)
-    }
-}
 
 impl Table {
     /// Forgets what is in it, and keeps the memory.
@@ -249,15 +242,16 @@ impl Table {
         self.bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(first, size_of::<T>()) });
     }
 
-    /// Cuts items of so many elements into chunks, and enters those, if there are several items.
+    /// Cuts items of so many elements into chunks, of which so many are `enough`, and enters those, if there are
+    /// several items.
     pub(super) fn cut(
         &mut self,
-        thresholds: Thresholds,
+        enough: u64,
         items: impl Iterator<Item = u64> + Clone,
     ) -> Result<LaunchWork> {
         let total = items.clone().fold(0u64, u64::saturating_add);
         let mut size = SMALLEST_CHUNK;
-        while total / size > thresholds.enough_chunks {
+        while total / size > enough {
             size *= 2;
         }
         self.cut_by(size, items)

@@ -2,8 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::kernels::cuda::place::{GpuPlace, GpuRuns};
-use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue, Plain, argument};
-use crate::kernels::dtype::DType;
+use crate::kernels::cuda::queue::{
+    Address, KernelLauncher, KernelQueue, plain, short_name, unsigned_name,
+};
 use crate::kernels::reduce::over_replicas::{common, result_dtype};
 use crate::kernels::reduce::reduction::ReduceOp;
 
@@ -18,35 +19,23 @@ pub struct GpuReduction<'a> {
     pub output: GpuPlace,
 }
 
-/// As the kernels read it.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct ReductionEntry {
-    output: Address,
-    elements: u64,
-    first_input: u64,
-    inputs: u32,
-    dense: u32,
-    output_runs: GpuRuns,
+plain! {
+    struct ReductionEntry of 264 bytes {
+        output: Address,
+        elements: u64,
+        first_input: u64,
+        inputs: u32,
+        dense: u32,
+        output_runs: GpuRuns,
+    }
 }
 
-const _: () = assert!(size_of::<ReductionEntry>() == 264);
-
-// SAFETY: numbers and plain data whose sizes add up to that of the whole, as asserted.
-unsafe impl Plain for ReductionEntry {}
-
-/// As the kernels read it.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct ReductionInput {
-    data: Address,
-    runs: GpuRuns,
+plain! {
+    struct ReductionInput of 240 bytes {
+        data: Address,
+        runs: GpuRuns,
+    }
 }
-
-const _: () = assert!(size_of::<ReductionInput>() == 240);
-
-// SAFETY: as above.
-unsafe impl Plain for ReductionInput {}
 
 impl<Q: KernelQueue> KernelLauncher<Q> {
     /// Queues reductions: one kernel for each operation and dtype among them, however many there
@@ -64,11 +53,11 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         for reduction in all {
             reduction.check()?;
         }
-        for (position, GpuReduction { op, output, inputs }) in all.iter().enumerate() {
-            let kernel = kernel(*op, inputs[0].dtype);
-            let same =
-                |other: &&GpuReduction<'_>| kernel == self::kernel(other.op, other.inputs[0].dtype);
-            if output.elements() == 0 && all.len() == 1 || all[..position].iter().any(|r| same(&r))
+        for (position, reduction) in all.iter().enumerate() {
+            let kernel = reduction.kernel();
+            let same = |other: &&GpuReduction<'_>| kernel == other.kernel();
+            if reduction.output.elements() == 0 && all.len() == 1
+                || all[..position].iter().any(|r| same(&r))
             {
                 continue;
             }
@@ -76,7 +65,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
             self.table.clear();
             let work = self
                 .table
-                .cut(self.thresholds, group().map(|reduction| reduction.output.elements()))?;
+                .cut(self.enough_chunks, group().map(|reduction| reduction.output.elements()))?;
             let items = self.table.begin::<ReductionEntry>(group().count())?;
             let mut first_input = 0;
             for reduction in group() {
@@ -91,10 +80,8 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
                 });
             }
             let table = self.queue.upload(self.table.bytes())?;
-            let (mut items, mut inputs) = (table + items, table + inputs);
-            let mut before = [argument(&mut items), argument(&mut inputs)];
             // SAFETY: the caller's promise, and the arguments are the kernel's.
-            unsafe { self.over(kernel, &work, table, &mut before, &mut [])? };
+            unsafe { self.over(&kernel, &work, table, &[table + items, table + inputs], &[])? };
         }
         Ok(())
     }
@@ -131,30 +118,13 @@ impl GpuReduction<'_> {
             output_runs,
         }
     }
-}
 
-/// The kernel of an operation; `check` refused bool.
-fn kernel(op: ReduceOp, dtype: DType) -> &'static str {
-    match (op, dtype) {
-        (ReduceOp::Sum, DType::Float16) => "umbo_sum_f16",
-        (ReduceOp::Sum, DType::BFloat16) => "umbo_sum_bf16",
-        (ReduceOp::Sum, DType::Float32) => "umbo_sum_f32",
-        (ReduceOp::Sum, DType::Float64) => "umbo_sum_f64",
-        (ReduceOp::Sum, DType::Int16 | DType::UInt16) => "umbo_sum_16",
-        (ReduceOp::Sum, DType::Int32 | DType::UInt32) => "umbo_sum_32",
-        (ReduceOp::Sum, DType::Int64 | DType::UInt64) => "umbo_sum_64",
-        (ReduceOp::Sum, DType::Int8 | DType::UInt8 | DType::Bool) => "umbo_sum_8",
-        (ReduceOp::Mean, DType::Float16) => "umbo_mean_f16",
-        (ReduceOp::Mean, DType::BFloat16) => "umbo_mean_bf16",
-        (ReduceOp::Mean, DType::Float32) => "umbo_mean_f32",
-        (ReduceOp::Mean, DType::Float64) => "umbo_mean_f64",
-        (ReduceOp::Mean, DType::Int8) => "umbo_mean_i8",
-        (ReduceOp::Mean, DType::UInt8 | DType::Bool) => "umbo_mean_u8",
-        (ReduceOp::Mean, DType::Int16) => "umbo_mean_i16",
-        (ReduceOp::Mean, DType::UInt16) => "umbo_mean_u16",
-        (ReduceOp::Mean, DType::Int32) => "umbo_mean_i32",
-        (ReduceOp::Mean, DType::UInt32) => "umbo_mean_u32",
-        (ReduceOp::Mean, DType::Int64) => "umbo_mean_i64",
-        (ReduceOp::Mean, DType::UInt64) => "umbo_mean_u64",
+    /// Its kernel.
+    fn kernel(&self) -> String {
+        let dtype = self.inputs[0].dtype;
+        match self.op {
+            ReduceOp::Sum => format!("umbo_sum_{}", unsigned_name(dtype)),
+            ReduceOp::Mean => format!("umbo_mean_{}", short_name(dtype)),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::kernels::cuda::place::divisor;
-use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue, argument};
+use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue};
 use crate::kernels::dtype::DType;
 
 /// Some rows of a table of 32-bit or 64-bit elements, and as many one after the other.
@@ -34,29 +34,17 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     /// comes to it, by nobody else at the same time. The rows are those of the table, and none is there
     /// twice.
     pub unsafe fn copy_rows(&mut self, copy: RowCopy) -> Result<()> {
-        let kernel = match copy.dtype.size() {
-            4 => "umbo_copy_rows_4",
-            8 => "umbo_copy_rows_8",
-            _ => return Err(Error::invalid("rows", format!("of {}", copy.dtype))),
-        };
-        let RowCopy { mut numbers, mut table, mut compact, mut width, .. } = copy;
-        let mut elements = copy.rows.saturating_mul(width);
-        let work = self.table.cut(self.thresholds, std::iter::once(elements))?;
-        let (mut factor, mut shift) = divisor(width);
-        let mut back = u32::from(copy.back);
-        let mut before = [
-            argument(&mut numbers),
-            argument(&mut table),
-            argument(&mut compact),
-            argument(&mut elements),
-        ];
-        let mut after = [
-            argument(&mut width),
-            argument(&mut factor),
-            argument(&mut shift),
-            argument(&mut back),
-        ];
+        let size = copy.dtype.size();
+        if ![4, 8].contains(&size) {
+            return Err(Error::invalid("rows", format!("of {}", copy.dtype)));
+        }
+        let RowCopy { numbers, table, compact, width, .. } = copy;
+        let elements = copy.rows.saturating_mul(width);
+        let work = self.table.cut(self.enough_chunks, std::iter::once(elements))?;
+        let (factor, shift) = divisor(width);
+        let after = [width, factor, shift.into(), copy.back.into()];
+        let before = [numbers, table, compact, elements];
         // SAFETY: the caller's promise, and the arguments are the kernel's.
-        unsafe { self.over(kernel, &work, 0, &mut before, &mut after) }
+        unsafe { self.over(&format!("umbo_copy_rows_{size}"), &work, 0, &before, &after) }
     }
 }

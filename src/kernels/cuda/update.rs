@@ -1,99 +1,152 @@
-//! Updates of many variables by one kernel for each rule.
+//! What is done with gradients that are made of what replicas contributed: they are written, added to sums, measured,
+//! and used to update variables.
 
 use crate::error::{Error, Result};
-use crate::kernels::cuda::entries::{GpuTreatment, TableEntry};
-use crate::kernels::cuda::gradient::check_gradient;
-use crate::kernels::cuda::operands::GpuUpdate;
-use crate::kernels::cuda::queue::{KernelLauncher, KernelQueue, Plain};
-use crate::kernels::dtype::DType;
-use crate::kernels::float::real::Real;
+use crate::kernels::cuda::entries::{TILE, TYPES, TableEntry, check_gradient};
+use crate::kernels::cuda::operands::{GpuUpdate, Gradient};
+use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue};
 use crate::kernels::update::rules::RuleKind;
 
+/// Elements that a block measures: of 16 tiles.
+const MEASURED_BY_BLOCK: u64 = 16 * TILE;
+
 impl<Q: KernelQueue> KernelLauncher<Q> {
-    /// Queues updates: one kernel for each rule and element type among them, however many there
-    /// are; for LAMB two more, which measure. The bits are those of a
-    /// [`UpdatePass`](crate::kernels::update::pass::UpdatePass).
+    /// Queues that gradients are written to the addresses beside them, as the variables' type.
     ///
-    /// Fails with INVALID_ARGUMENT, with nothing queued, if a step's state, types, copies or rows do
-    /// not fit.
+    /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.
     ///
     /// # Safety
-    /// Gradients, sums and numbers of rows may be read, and weights, state, copies and flags read and
-    /// written, when the work that is queued here comes to it, by nobody else at the same time. Each
-    /// has the elements that its description names. No element that is written is another's, but
-    /// flags may be shared.
-    pub unsafe fn update(&mut self, updates: &[GpuUpdate<'_>]) -> Result<()> {
-        updates.iter().try_for_each(check)?;
-        for dtype in [DType::Float32, DType::Float64] {
-            for &kind in RuleKind::ALL {
-                let of_kind = |update: &&GpuUpdate<'_>| {
-                    update.gradient.dtype == dtype && update.step.kind == kind
-                };
-                let entries = updates.iter().filter(of_kind).map(TableEntry::of_update);
-                // SAFETY: the caller's promise.
-                unsafe {
-                    match (dtype, kind) {
-                        (DType::Float32, RuleKind::Lamb) => self.queue_lamb::<f32>(entries)?,
-                        (_, RuleKind::Lamb) => self.queue_lamb::<f64>(entries)?,
-                        (DType::Float32, _) => {
-                            self.queue_entries::<f32>(kind.kernel(dtype), entries)?;
-                        }
-                        _ => self.queue_entries::<f64>(kind.kernel(dtype), entries)?,
-                    }
-                }
+    /// As for [`KernelLauncher::update`].
+    pub unsafe fn write_gradients(&mut self, all: &[(Gradient<'_>, Address)]) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.queue_gradients("gradient", all) }
+    }
+
+    /// Queues that the contributions of gradients are added to what they start from, and written, in
+    /// float64, to the addresses beside them, which may be where they start. Divisors do not count.
+    ///
+    /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.
+    ///
+    /// # Safety
+    /// As for [`KernelLauncher::update`].
+    pub unsafe fn accumulate(&mut self, all: &[(Gradient<'_>, Address)]) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.queue_gradients("accumulate", all) }
+    }
+
+    /// # Safety
+    /// As for [`KernelLauncher::update`].
+    unsafe fn queue_gradients(
+        &mut self,
+        kernel: &str,
+        all: &[(Gradient<'_>, Address)],
+    ) -> Result<()> {
+        all.iter().try_for_each(|(gradient, _)| check_gradient(gradient))?;
+        let entries = all.iter().map(|&(gradient, to)| TableEntry::new(gradient, to));
+        // SAFETY: the caller's promise.
+        unsafe { self.queue_entries(kernel, entries) }
+    }
+
+    /// Queues the measuring of gradients. `results` gets, for each of them, two float64 numbers: the
+    /// sum of the squares of all elements, which is infinite also where it is past float64, and one
+    /// that is 0 if all elements are finite and else NaN. The bits are those of
+    /// [`Squares`](crate::kernels::update::measure::Squares).
+    ///
+    /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.
+    ///
+    /// # Safety
+    /// As for [`KernelLauncher::update`]; `results` has room for two numbers for each gradient.
+    pub unsafe fn measure(&mut self, all: &[Gradient<'_>], results: Address) -> Result<()> {
+        all.iter().try_for_each(check_gradient)?;
+        let entries = all.iter().map(|&gradient| TableEntry::new(gradient, 0));
+        // SAFETY: the caller's promise.
+        unsafe { self.queue_measure("squares", placed(entries, results, 2), false) }
+    }
+
+    /// # Safety
+    /// As for [`KernelLauncher::measure`]; the kernel makes two sums. They are written, or the `quotients` of their
+    /// roots.
+    unsafe fn queue_measure<'a>(
+        &mut self,
+        kernel: &str,
+        entries: impl Iterator<Item = TableEntry<'a>> + Clone,
+        quotients: bool,
+    ) -> Result<()> {
+        for dtype in TYPES {
+            let arrays = self.enter(dtype, entries.clone(), Some(MEASURED_BY_BLOCK))?;
+            let Some(arrays) = arrays else { continue };
+            let bytes = arrays.tiles.saturating_mul(2 * size_of::<f64>() as u64);
+            let sums = self.queue.scratch(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+            // SAFETY: the caller's promise, and the arguments are the kernels'.
+            unsafe {
+                self.over_variables(kernel, dtype, &arrays, &[sums])?;
+                let arguments = [arrays.variables, sums, quotients.into()];
+                self.queue.launch("umbo_totals", arrays.count, &arguments)?;
             }
         }
         Ok(())
     }
 
+    /// Queues updates: one kernel for each rule and element type among them, however many there
+    /// are; for LAMB two more, which measure. The bits are those of a
+    /// [`UpdatePass`](crate::kernels::update::pass::UpdatePass).
+    ///
+    /// Fails with INVALID_ARGUMENT, with nothing queued, if a step's state, types or rows do not fit.
+    ///
     /// # Safety
-    /// As for [`KernelLauncher::update`].
-    unsafe fn queue_lamb<'a, T: Real>(
-        &mut self,
-        entries: impl Iterator<Item = TableEntry<'a>> + Clone,
-    ) -> Result<()>
-    where
-        GpuTreatment<T>: Plain,
-    {
-        let count = entries.clone().count();
-        if count == 0 {
-            return Ok(());
+    /// Gradients, sums and numbers of rows may be read, and weights, state and flags read and
+    /// written, when the work that is queued here comes to it, by nobody else at the same time. Each
+    /// has the elements that its description names. No element that is written is another's, but
+    /// flags may be shared.
+    pub unsafe fn update(&mut self, updates: &[GpuUpdate<'_>]) -> Result<()> {
+        updates.iter().try_for_each(check)?;
+        let kinds = RuleKind::ALL.iter().map(|kind| Some(*kind));
+        for kind in kinds.chain([None]) {
+            let of_kind = |update: &&GpuUpdate<'_>| update.step.map(|step| step.kind) == kind;
+            let entries = updates.iter().filter(of_kind).map(TableEntry::of_update);
+            let name = kind.map_or("treated", RuleKind::name);
+            // SAFETY: the caller's promise.
+            unsafe {
+                if !kind.is_some_and(RuleKind::measures) || entries.clone().next().is_none() {
+                    self.queue_entries(name, entries)?;
+                    continue;
+                }
+                let quotients = self.queue.scratch(size_of::<f64>() * entries.clone().count())?;
+                let entries = placed(entries, quotients, 1);
+                self.queue_measure(&format!("{name}_squares"), entries.clone(), true)?;
+                self.queue_entries(name, entries)?;
+            }
         }
-        let quotients = self.queue.scratch(size_of::<f64>() * count)?;
-        let places = (quotients..).step_by(size_of::<f64>());
-        let entries = entries.zip(places).map(|(mut entry, place)| {
-            entry.variable.result = place;
-            entry
-        });
-        let (squares, update) = match T::DTYPE {
-            DType::Float32 => ("umbo_lamb_squares_f32", "umbo_lamb_f32"),
-            _ => ("umbo_lamb_squares_f64", "umbo_lamb_f64"),
-        };
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.queue_measure::<T>(squares, entries.clone(), true)?;
-            self.queue_entries::<T>(update, entries)
-        }
+        Ok(())
     }
+}
+
+/// The entries, each with its place among results of so many float64 numbers each.
+fn placed<'a>(
+    entries: impl Iterator<Item = TableEntry<'a>> + Clone,
+    results: Address,
+    numbers: usize,
+) -> impl Iterator<Item = TableEntry<'a>> + Clone {
+    let places = (results..).step_by(numbers * size_of::<f64>());
+    entries.zip(places).map(|(mut entry, place)| {
+        entry.variable.result = place;
+        entry
+    })
 }
 
 fn check(update: &GpuUpdate<'_>) -> Result<()> {
     check_gradient(&update.gradient)?;
-    let kind = update.step.kind;
-    if update.slots.len() != kind.states() {
-        let (found, expected) = (update.slots.len(), kind.states());
+    let kind = update.step.map(|step| step.kind);
+    let (found, expected) = (update.slots.len(), kind.map_or(1, RuleKind::states));
+    if found != expected {
         return Err(Error::invalid("slots", format!("{found}; {kind:?} has {expected}")));
-    }
-    if update.gradient.dtype != DType::Float32 && update.copies.iter().any(Option::is_some) {
-        let problem = format!("of a {} variable; float32 ones have them", update.gradient.dtype);
-        return Err(Error::invalid("copies", problem));
     }
     let Some(rows) = update.rows else { return Ok(()) };
     let (numbers, sum) = (rows.numbers, &update.gradient);
     let fits = sum.contributions.is_empty()
         && sum.accumulated.is_some()
         && rows.elements.checked_mul(numbers.len() as u64) == Some(sum.elements)
-        && kind != RuleKind::Lamb;
+        && !kind.is_some_and(RuleKind::measures);
     if !fits {
         let problem = "rows are updated by sums of their own, one for each, and not by LAMB";
         return Err(Error::invalid("rows", problem));

@@ -133,11 +133,6 @@ macro_rules! for_gradient {
 }
 pub(crate) use for_gradient;
 
-/// Writes `value`, rounded to the dtype, to every element of a contiguous view of floats.
-pub fn fill(view: &mut ViewMut, value: f64) {
-    fill_with(view, &mut || value);
-}
-
 /// Writes what `next` gives, rounded to the dtype, to the elements of a contiguous view of floats, one
 /// after the other.
 pub fn fill_with(view: &mut ViewMut, next: &mut dyn FnMut() -> f64) {
@@ -166,8 +161,8 @@ mod tests {
     #[test]
     fn fill_writes_every_element() {
         let (mut singles, mut doubles) = ([1.0f32; 19], [1.0f64; 3]);
-        fill(&mut view_mut(&mut singles), 0.1);
-        fill(&mut view_mut(&mut doubles), 0.1);
+        fill_with(&mut view_mut(&mut singles), &mut || 0.1);
+        fill_with(&mut view_mut(&mut doubles), &mut || 0.1);
         assert_eq!((singles, doubles), ([0.1; 19], [0.1; 3]));
     }
 }

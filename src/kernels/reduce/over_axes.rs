@@ -22,7 +22,7 @@ use crate::kernels::view::{View, ViewMut};
 pub type AxisMask = [bool; MAX_RANK];
 
 /// Elements of one tile.
-pub const TILE: usize = 1024;
+const TILE: usize = 1024;
 
 /// Interleaved sums within a tile: two vectors of float64 for AVX-512.
 const LANES: usize = 16;
@@ -34,7 +34,7 @@ const CHUNKS: usize = 64;
 const SMALLEST_CHUNK: usize = 16 * TILE;
 
 /// Elements of each chunk but the last, of a part with `count` elements for each result.
-pub fn chunk_size(count: usize) -> usize {
+fn chunk_size(count: usize) -> usize {
     count.div_ceil(CHUNKS).next_multiple_of(TILE).max(SMALLEST_CHUNK)
 }
 
@@ -146,16 +146,12 @@ impl<'a> AxesInput<'a> {
 
     /// The elements of chunk `chunk` of each result.
     fn chunk(&self, chunk: usize) -> Range<usize> {
-        let size = self.chunk_size();
+        let size = chunk_size(self.count);
         chunk * size..self.count.min((chunk + 1) * size)
     }
 
-    fn chunk_size(&self) -> usize {
-        chunk_size(self.count)
-    }
-
     fn chunks(&self) -> usize {
-        self.count.div_ceil(self.chunk_size())
+        self.count.div_ceil(chunk_size(self.count))
     }
 }
 
@@ -221,7 +217,7 @@ fn by_chunks<K: ReductionLoop>(
     for part in parts {
         let mut chunk_sums = [[K::ZERO; COLUMNS]; CHUNKS];
         let rows = ResultRows(chunk_sums.as_mut_ptr());
-        let bytes = part.chunk_size().saturating_mul(columns.len() * size_of::<K::Input>());
+        let bytes = chunk_size(part.count).saturating_mul(columns.len() * size_of::<K::Input>());
         workers::for_each_task(part.chunks(), bytes, &|range| {
             for chunk in range {
                 // SAFETY: there are at most CHUNKS chunks, each in one range, and the array is

@@ -185,36 +185,28 @@ fn few<K: ReductionLoop, const ONE: usize, const TWO: usize>(
     range: &Range<usize>,
     streaming: bool,
 ) -> bool {
-    fn exactly<K: ReductionLoop, const R: usize, const N: usize>(
-        instructions: Instructions,
-        inputs: &[View],
-        output: &ViewMut,
-        range: &Range<usize>,
-        streaming: bool,
-    ) -> bool {
-        // SAFETY: the output's view promises exclusive elements, all of which are written by the
-        // worker that has their range; they need not be initialised.
-        let output = unsafe {
-            let first = output.data().cast::<MaybeUninit<K::Output>>().add(range.start);
-            std::slice::from_raw_parts_mut(first, range.len())
+    macro_rules! exactly {
+        ($($count:literal: $block:ident)*) => {
+            match inputs.len() {
+                $($count => {
+                    // SAFETY: the output's view promises exclusive elements, all of which are written by the
+                    // worker that has their range; they need not be initialised.
+                    let output = unsafe {
+                        let first = output.data().cast::<MaybeUninit<K::Output>>().add(range.start);
+                        std::slice::from_raw_parts_mut(first, range.len())
+                    };
+                    // SAFETY: the inputs are dense, of this element type (as `Planned::new` found),
+                    // and not written meanwhile, as their views promise.
+                    let part = |replica: usize| unsafe { dense_part(&inputs[replica], range) };
+                    let inputs = std::array::from_fn(part);
+                    dispatch(instructions, Few::<K, $count, $block> { inputs, output, streaming });
+                    true
+                })*
+                _ => false,
+            }
         };
-        // SAFETY: the inputs are dense, of this element type (as `Planned::new` found),
-        // and not written meanwhile, as their views promise.
-        let inputs = std::array::from_fn(|replica| unsafe { dense_part(&inputs[replica], range) });
-        dispatch(instructions, Few::<K, R, N> { inputs, output, streaming });
-        true
     }
-    match inputs.len() {
-        1 => exactly::<K, 1, TWO>(instructions, inputs, output, range, streaming),
-        2 => exactly::<K, 2, TWO>(instructions, inputs, output, range, streaming),
-        3 => exactly::<K, 3, ONE>(instructions, inputs, output, range, streaming),
-        4 => exactly::<K, 4, ONE>(instructions, inputs, output, range, streaming),
-        5 => exactly::<K, 5, ONE>(instructions, inputs, output, range, streaming),
-        6 => exactly::<K, 6, ONE>(instructions, inputs, output, range, streaming),
-        7 => exactly::<K, 7, ONE>(instructions, inputs, output, range, streaming),
-        8 => exactly::<K, 8, ONE>(instructions, inputs, output, range, streaming),
-        _ => false,
-    }
+    exactly! { 1: TWO 2: TWO 3: ONE 4: ONE 5: ONE 6: ONE 7: ONE 8: ONE }
 }
 
 /// A range of a dense view.

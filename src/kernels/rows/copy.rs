@@ -3,7 +3,8 @@
 use std::ptr;
 
 use crate::error::{Error, Result};
-use crate::kernels::layout::{Layout, MAX_RANK};
+use crate::kernels::copy::layouts::copy_dense;
+use crate::kernels::layout::Layout;
 use crate::kernels::view::{View, ViewMut};
 
 /// Copies row `rows[i]` of `source` to row `i` of `target`, for all of `rows`.
@@ -46,7 +47,7 @@ pub fn copy_rows(source: &View, rows: &[u64], target: &mut ViewMut) -> Result<()
                     if contiguous {
                         ptr::copy_nonoverlapping(from, to, bytes);
                     } else {
-                        copy_strided(from, &row, source.dtype().size(), to);
+                        copy_dense(from, &row, source.dtype().size(), to);
                     }
                 }
             }
@@ -70,7 +71,7 @@ pub fn copy_to_row(source: &View, target: &mut ViewMut, position: usize) -> Resu
         if source.layout().is_contiguous() {
             ptr::copy_nonoverlapping(source.data(), to, bytes);
         } else {
-            copy_strided(source.data(), source.layout(), source.dtype().size(), to);
+            copy_dense(source.data(), source.layout(), source.dtype().size(), to);
         }
     }
     Ok(())
@@ -128,29 +129,6 @@ unsafe fn copy_sized<const SIZE: usize>(from: *const u8, step: usize, rows: &[u6
         unsafe {
             let row = from.add(number as usize * step).cast::<[u8; SIZE]>();
             to.add(position * SIZE).cast::<[u8; SIZE]>().write(*row);
-        }
-    }
-}
-
-/// Copies elements that lie apart to a place where they lie densely in row-major order.
-///
-/// # Safety
-/// `layout` reaches only readable elements of `size` bytes from `from` on; `to` is writable for
-/// all of them; the two do not overlap.
-unsafe fn copy_strided(from: *const u8, layout: &Layout, size: usize, to: *mut u8) {
-    let (shape, strides) = (layout.shape, layout.strides());
-    let mut position = [0usize; MAX_RANK];
-    for element in 0..shape.elements() {
-        let offset: usize =
-            position.iter().zip(strides).map(|(&index, &stride)| index * stride as usize).sum();
-        // SAFETY: `position` is within the shape, so the offset is one that the layout reaches.
-        unsafe { ptr::copy_nonoverlapping(from.add(offset * size), to.add(element * size), size) };
-        for axis in (0..shape.rank()).rev() {
-            position[axis] += 1;
-            if position[axis] < shape[axis] {
-                break;
-            }
-            position[axis] = 0;
         }
     }
 }

@@ -63,21 +63,24 @@ pub fn scatter(op: ScatterOp, values: &View, indices: &[i64], target: &mut ViewM
             format!("{} at position {position} is not in [0, {rows}), the rows", indices[position]),
         ));
     }
-    if op == ScatterOp::Update {
-        match values.dtype().size() {
-            1 => each_row(values, indices, target, row, |_: u8, from| from),
-            2 => each_row(values, indices, target, row, |_: u16, from| from),
-            4 => each_row(values, indices, target, row, |_: u32, from| from),
-            _ => each_row(values, indices, target, row, |_: u64, from| from),
+    for_numeric!(values.dtype(), T => {
+        let is_zero = |element: &T| Some(*element) == T::NO_DIVISOR;
+        let zero = values.as_slice::<T>().and_then(|elements| elements.iter().position(is_zero));
+        if let (ScatterOp::Divide, Some(position)) = (op, zero) {
+            return Err(Error::invalid(
+                "values",
+                format!("element {position} is 0, and integers cannot be divided by 0"),
+            ));
         }
-        return Ok(());
-    }
-    for_numeric!(values.dtype(), T => arithmetic::<T>(op, values, indices, target, row), else {
-        Err(Error::invalid(
-            "dtype",
-            format!("{} of bool; only scatter_update takes bool", op.name()),
-        ))
-    })
+        each_row(values, indices, target, row, |to: T, from| T::combined(op, to, from));
+    }, else {
+        if op != ScatterOp::Update {
+            let problem = format!("{} of bool; only scatter_update takes bool", op.name());
+            return Err(Error::invalid("dtype", problem));
+        }
+        each_row(values, indices, target, row, |_: u8, from| from);
+    });
+    Ok(())
 }
 
 /// The elements of one row, after a check that the views fit each other.
@@ -100,36 +103,6 @@ fn checked_row(values: &View, rows: usize, target: &ViewMut) -> Result<usize> {
         ));
     }
     Ok(to[1..].iter().product())
-}
-
-fn arithmetic<T: Arithmetic>(
-    op: ScatterOp,
-    values: &View,
-    indices: &[i64],
-    target: &ViewMut,
-    row: usize,
-) -> Result<()> {
-    match op {
-        ScatterOp::Add => each_row(values, indices, target, row, T::add),
-        ScatterOp::Subtract => each_row(values, indices, target, row, T::subtract),
-        ScatterOp::Multiply => each_row(values, indices, target, row, T::multiply),
-        ScatterOp::Divide => {
-            let zero = values.as_slice::<T>().and_then(|elements| {
-                elements.iter().position(|element| T::is_zero_divisor(*element))
-            });
-            if let Some(position) = zero {
-                return Err(Error::invalid(
-                    "values",
-                    format!("element {position} is 0, and integers cannot be divided by 0"),
-                ));
-            }
-            each_row(values, indices, target, row, T::divide);
-        }
-        ScatterOp::Minimum => each_row(values, indices, target, row, T::minimum),
-        ScatterOp::Maximum => each_row(values, indices, target, row, T::maximum),
-        ScatterOp::Update => each_row(values, indices, target, row, |_: T, from| from),
-    }
-    Ok(())
 }
 
 /// The workers share out the columns, so that each goes through the rows in order: the result does
@@ -166,39 +139,30 @@ fn each_row<T: Copy + Send + Sync>(
 }
 
 /// The arithmetic of one element type.
-trait Arithmetic: Element {
-    fn add(to: Self, from: Self) -> Self;
-    fn subtract(to: Self, from: Self) -> Self;
-    fn multiply(to: Self, from: Self) -> Self;
-    fn divide(to: Self, from: Self) -> Self;
-    fn minimum(to: Self, from: Self) -> Self;
-    fn maximum(to: Self, from: Self) -> Self;
-    fn is_zero_divisor(divisor: Self) -> bool;
+pub(in crate::kernels) trait Arithmetic: Element {
+    /// What nothing can be divided by, if there is such a number.
+    const NO_DIVISOR: Option<Self>;
+
+    /// The new element.
+    fn combined(op: ScatterOp, to: Self, from: Self) -> Self;
 }
 
 macro_rules! integers {
     ($($integer:ty)*) => {$(
         impl Arithmetic for $integer {
-            fn add(to: $integer, from: $integer) -> $integer {
-                to.wrapping_add(from)
-            }
-            fn subtract(to: $integer, from: $integer) -> $integer {
-                to.wrapping_sub(from)
-            }
-            fn multiply(to: $integer, from: $integer) -> $integer {
-                to.wrapping_mul(from)
-            }
-            fn divide(to: $integer, from: $integer) -> $integer {
-                to.wrapping_div(from)
-            }
-            fn minimum(to: $integer, from: $integer) -> $integer {
-                to.min(from)
-            }
-            fn maximum(to: $integer, from: $integer) -> $integer {
-                to.max(from)
-            }
-            fn is_zero_divisor(divisor: $integer) -> bool {
-                divisor == 0
+            const NO_DIVISOR: Option<$integer> = Some(0);
+
+            #[inline(always)]
+            fn combined(op: ScatterOp, to: $integer, from: $integer) -> $integer {
+                match op {
+                    ScatterOp::Add => to.wrapping_add(from),
+                    ScatterOp::Subtract => to.wrapping_sub(from),
+                    ScatterOp::Multiply => to.wrapping_mul(from),
+                    ScatterOp::Divide => to.wrapping_div(from),
+                    ScatterOp::Minimum => to.min(from),
+                    ScatterOp::Maximum => to.max(from),
+                    ScatterOp::Update => from,
+                }
             }
         }
     )*};
@@ -210,27 +174,20 @@ integers! { i8 i16 i32 i64 u8 u16 u32 u64 }
 macro_rules! floats {
     ($($float:ty, $widen:expr, $narrow:expr;)*) => {$(
         impl Arithmetic for $float {
-            fn add(to: $float, from: $float) -> $float {
-                $narrow($widen(to) + $widen(from))
-            }
-            fn subtract(to: $float, from: $float) -> $float {
-                $narrow($widen(to) - $widen(from))
-            }
-            fn multiply(to: $float, from: $float) -> $float {
-                $narrow($widen(to) * $widen(from))
-            }
-            fn divide(to: $float, from: $float) -> $float {
-                $narrow($widen(to) / $widen(from))
-            }
-            fn minimum(to: $float, from: $float) -> $float {
-                // A comparison with NaN is false, so that NaN stays, whichever side it is on.
-                if to <= from || to.is_nan() { to } else { from }
-            }
-            fn maximum(to: $float, from: $float) -> $float {
-                if to >= from || to.is_nan() { to } else { from }
-            }
-            fn is_zero_divisor(_: $float) -> bool {
-                false
+            const NO_DIVISOR: Option<$float> = None;
+
+            #[inline(always)]
+            fn combined(op: ScatterOp, to: $float, from: $float) -> $float {
+                match op {
+                    ScatterOp::Add => $narrow($widen(to) + $widen(from)),
+                    ScatterOp::Subtract => $narrow($widen(to) - $widen(from)),
+                    ScatterOp::Multiply => $narrow($widen(to) * $widen(from)),
+                    ScatterOp::Divide => $narrow($widen(to) / $widen(from)),
+                    // A comparison with NaN is false, so that NaN stays, whichever side it is on.
+                    ScatterOp::Minimum if to <= from || to.is_nan() => to,
+                    ScatterOp::Maximum if to >= from || to.is_nan() => to,
+                    _ => from,
+                }
             }
         }
     )*};

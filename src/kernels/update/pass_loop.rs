@@ -196,30 +196,30 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Operands<F, SLOTS> {
 
 /// What gradients that are not finite leave behind, which costs a loop no branch: each lane holds 0 as
 /// long as the gradients that went through it were finite, and is NaN from the first on that was not.
-struct Traces<T> {
+pub(super) struct Traces<T> {
     blocks: [T; BLOCK],
     single: [T; 1],
 }
 
 impl<T: Real> Traces<T> {
     #[inline(always)]
-    fn new() -> Traces<T> {
+    pub(super) fn new() -> Traces<T> {
         Traces { blocks: [T::from_f64(0.0); BLOCK], single: [T::from_f64(0.0)] }
     }
 
     #[inline(always)]
-    fn see_block(&mut self, gradient: [T; BLOCK]) {
+    pub(super) fn see_block(&mut self, gradient: [T; BLOCK]) {
         leave(&mut self.blocks, gradient);
     }
 
     #[inline(always)]
-    fn see(&mut self, gradient: [T; 1]) {
+    pub(super) fn see(&mut self, gradient: [T; 1]) {
         leave(&mut self.single, gradient);
     }
 
     /// Says whether a gradient was not finite.
     #[inline(always)]
-    fn note(self, not_finite: Option<&AtomicBool>) {
+    pub(super) fn note(self, not_finite: Option<&AtomicBool>) {
         let zero = T::from_f64(0.0);
         // What is not 0 is NaN.
         if let Some(not_finite) = not_finite

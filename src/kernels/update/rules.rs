@@ -5,7 +5,6 @@
 //! scalars in the same order; the tests of `cuda` hold the two together by their bits. `docs/internals/optimizers.md` shows
 //! this table.
 
-use crate::kernels::dtype::DType;
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
 use crate::kernels::update::measure::Measure;
@@ -72,15 +71,11 @@ macro_rules! rules {
                 }
             }
 
-            /// The kernel for variables of a type on a GPU.
-            pub fn kernel(self, dtype: DType) -> &'static str {
-                let [double, single] = match self {
-                    $(RuleKind::$Kind => [
-                        concat!("umbo_", $name, "_f64"),
-                        concat!("umbo_", $name, "_f32"),
-                    ],)*
-                };
-                if dtype == DType::Float32 { single } else { double }
+            /// What kernels of GPUs call it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(RuleKind::$Kind => $name,)*
+                }
             }
         }
 

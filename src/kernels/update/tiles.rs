@@ -3,19 +3,18 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use crate::kernels::dtype::DType;
 use crate::kernels::float::gradient_element::GradientElement;
+use crate::kernels::float::lanes::BLOCK;
 use crate::kernels::float::real::{Real, for_gradient, for_real};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
 use crate::kernels::update::gradients::{GradientLoop, MakeGradients};
 use crate::kernels::update::pass::{TILE, UpdatePass};
+use crate::kernels::update::pass_loop::Traces;
 use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
-
-/// Elements that go through the registers together.
-const BLOCK: usize = 16;
 
 /// The most slots of an update that is no formula.
 pub const MOST_SLOTS: usize = 8;
@@ -65,17 +64,13 @@ impl<G: GradientElement, T: Real> GradientLoop<T> for WriteGradient<'_, G, T> {
     #[inline(always)]
     fn run<W: MakeGradients<T>>(self, instructions: Instructions, gradients: W) {
         let WriteGradient { range, mut to, not_finite, .. } = self;
-        let zero = T::from_f64(0.0);
-        // 0 as long as all was finite, NaN from then on; see `Traces` of the other loops.
-        let mut traces = [zero; BLOCK];
+        let mut traces = Traces::new();
         let mut start = range.start;
         while range.end - start >= BLOCK {
             // SAFETY: the elements are in the range, and the maker of this promised the rest.
             unsafe {
                 let block = gradients.block::<BLOCK>(instructions, start);
-                for (trace, element) in traces.iter_mut().zip(block) {
-                    *trace = *trace + element * zero;
-                }
+                traces.see_block(block);
                 to.cast::<[T; BLOCK]>().write(block);
                 to = to.add(BLOCK);
             }
@@ -84,18 +79,14 @@ impl<G: GradientElement, T: Real> GradientLoop<T> for WriteGradient<'_, G, T> {
         while start < range.end {
             // SAFETY: as above.
             unsafe {
-                let [element] = gradients.block::<1>(instructions, start);
-                traces[0] = traces[0] + element * zero;
-                to.write(element);
+                let element = gradients.block::<1>(instructions, start);
+                traces.see(element);
+                to.write(element[0]);
                 to = to.add(1);
             }
             start += 1;
         }
-        if let Some(not_finite) = not_finite
-            && traces.iter().any(|trace| *trace != zero)
-        {
-            not_finite.store(true, Ordering::Relaxed);
-        }
+        traces.note(not_finite);
     }
 }
 

@@ -22,7 +22,7 @@
 //!   rounds. `sums`: how they are exchanged and added up; `on_gpu` and `between_gpus`: the same for gradients on
 //!   GPUs. `new_weights`: the same for weights. `sparse_rows`: rows. [`slots`]: gathering of sharded state.
 
-mod between_gpus;
+pub(super) mod between_gpus;
 pub(super) mod buffers;
 mod new_weights;
 mod on_gpu;
@@ -80,8 +80,9 @@ impl<'a> Exchange<'a> {
         what: &dyn fmt::Display,
         further: &Quantities<'_>,
     ) -> Result<Exchange<'a>> {
-        let gpu = launcher_of(gradients.variables()).map(ApplyLauncher::gpu);
-        let on_gpu = ranks.moves_memory_of_gpus() && matches!(gpu, Ok(Some(_)));
+        let on_gpu = ranks.moves_memory_of_gpus()
+            && launcher_of(gradients.variables())
+                .is_ok_and(|launcher| launcher.has_memory_of_its_own());
         let own = Participation::write(sources);
         let runs = sources.accumulation.runs;
         let agreed =
@@ -189,9 +190,9 @@ impl<'a> Exchange<'a> {
             lacks = work.prepare_state(&mut state.variables, sources, plan, rule)?;
             let mut shards = self.shards(sources, &work.indices());
             shards.land(|index| sources.landing(index, self.divides))?;
-            if let Some(gpu) = launcher.gpu().filter(|_| self.between_gpus) {
-                let buffers = shards.make_ready_on(gpu, sources)?;
-                return Ok((rows, (shards, Some(buffers))));
+            if self.between_gpus {
+                let buffers = launcher.pack_on_device(&shards, sources)?;
+                return Ok((rows, (shards, buffers)));
             }
             let ExchangeMemory { send, receive, scratch, .. } = &mut work.exchange;
             shards.reserve(send, receive)?;

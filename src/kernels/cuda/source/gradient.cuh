@@ -41,11 +41,9 @@ static_assert(sizeof(Contribution) == 16, "as in Rust");
 
 // A variable and what its gradient is made of.
 struct Variable {
-    // In kernels that make gradients only: where those are written, or null.
+    // In kernels that make gradients only: where those are written.
     void *weights;
     void *slots[MOST_SLOTS];
-    // float16 and bfloat16; null where there is none.
-    u16 *copies[2];
     // Where the sum starts; from -0 if it is null.
     const double *accumulated;
     // The numbers of the rows that the sum is about, if it is not about all.
@@ -69,7 +67,7 @@ struct Variable {
     // Where the sums of its tiles begin, among those of all variables.
     u64 first_tile;
 };
-static_assert(sizeof(Variable) == 136, "as in Rust");
+static_assert(sizeof(Variable) == 120, "as in Rust");
 
 // What is done with some variables' gradients.
 template <class T> struct Treatment {

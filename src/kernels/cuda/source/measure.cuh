@@ -13,23 +13,17 @@
 // make of them; `finish` is called once for each lane.
 
 // The squares of the gradient; and zero times the gradient, whose sum is 0 if all is finite and
-// NaN otherwise. The gradient is also written, if it is to be kept.
+// NaN otherwise.
 template <class T> struct Squares {
     const Source<T> &source;
-    GLOBAL T *kept;
 
-    DEVICE_MEMBER Squares(const Source<T> &of) : source(of) {
-        kept = writing<T>(of.variable->weights);
-    }
+    DEVICE_MEMBER Squares(const Source<T> &of) : source(of) {}
 
     template <int N> DEVICE_MEMBER void add_terms(u64 first, double (&sums)[2]) const {
         Real<T> gradient[N];
         source.template make<N, LANES>(first, gradient);
         UNROLL
         for (int i = 0; i < N; i++) {
-            if (source.variable->weights) {
-                kept[first + i * LANES] = gradient[i].value;
-            }
             double wide = (double)gradient[i].value;
             sums[0] = add(sums[0], mul(wide, wide));
             if (sizeof(T) == sizeof(double)) {
@@ -90,7 +84,7 @@ DEVICE void measure_tiles(const Variable *variables, const Contribution *contrib
     Part part = part_of(chunks, size);
     Source<T> source(variables, contributions, treatments, part.item);
     u64 elements = source.variable->elements;
-    Seat seat = seat_of(false);
+    Seat seat = own_seat();
     u64 start = part.start + (u64)seat.tile * TILE;
     u64 end = smaller(start + TILE, elements), first = start + seat.lane;
     double sums[2] = {0.0, 0.0};
@@ -107,7 +101,7 @@ DEVICE void measure_tiles(const Variable *variables, const Contribution *contrib
     u64 place = 2 * (source.variable->first_tile + start / TILE);
     NO_UNROLL
     for (int number = 0; number < 2; number++) {
-        double sum = added_lanes<Doubles>(seat, number ? sums[1] : sums[0], lanes);
+        double sum = added_lanes(seat, number ? sums[1] : sums[0], lanes);
         if (start < elements && seat.lane == 0) {
             writing<double>(tile_sums)[place + number] = sum;
         }

@@ -29,7 +29,6 @@ typedef long long i64;
 struct alignas(16) Sixteen { u64 low, high; };
 DEVICE u32 thread_number() { return threadIdx.x; }
 DEVICE u32 block_number() { return blockIdx.x; }
-DEVICE u32 block_row() { return blockIdx.y; }
 DEVICE void barrier() { __syncthreads(); }
 DEVICE float add(float a, float b) { return __fadd_rn(a, b); }
 DEVICE float sub(float a, float b) { return __fsub_rn(a, b); }
@@ -53,7 +52,6 @@ DEVICE double root(double a) { return __dsqrt_rn(a); }
 typedef u64 Sixteen __attribute__((vector_size(16)));
 DEVICE u32 thread_number() { return __nvvm_read_ptx_sreg_tid_x(); }
 DEVICE u32 block_number() { return __nvvm_read_ptx_sreg_ctaid_x(); }
-DEVICE u32 block_row() { return __nvvm_read_ptx_sreg_ctaid_y(); }
 DEVICE void barrier() { __syncthreads(); }
 DEVICE float add(float a, float b) { return a + b; }
 DEVICE float sub(float a, float b) { return a - b; }
@@ -78,7 +76,6 @@ typedef u64 Sixteen __attribute__((vector_size(16)));
 // others of the block come to the same barrier.
 u32 thread_number();
 u32 block_number();
-u32 block_row();
 void barrier();
 DEVICE float add(float a, float b) { return a + b; }
 DEVICE float sub(float a, float b) { return a - b; }

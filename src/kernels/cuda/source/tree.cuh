@@ -9,37 +9,25 @@
 // Tiles that a block adds up, each by as many threads as there are lanes.
 #define TILES_OF_BLOCK (THREADS / LANES)
 
-// Which tile of its block a thread adds to, and which lane of it. Neighbours in memory are those of
-// one tile or, if `across`, the same ones of neighbouring tiles.
+// Which tile of its block a thread adds to, and which lane of it.
 struct Seat {
     u32 tile;
     u32 lane;
 };
-DEVICE Seat seat_of(bool across) {
-    u32 thread = thread_number();
-    Seat seat;
-    seat.tile = across ? thread % TILES_OF_BLOCK : thread / LANES;
-    seat.lane = across ? thread / TILES_OF_BLOCK : thread % LANES;
+DEVICE Seat own_seat() {
+    Seat seat = {thread_number() / LANES, thread_number() % LANES};
     return seat;
 }
 
-// Sums in float64.
-struct Doubles {
-    typedef double Sum;
-    DEVICE double plus(double a, double b) { return add(a, b); }
-};
-
 // Adds the lanes of every tile of the block in halves. All threads of the block call it; then lane 0
-// of a tile has its sum. `How` says what a sum is.
-template <class How>
-DEVICE typename How::Sum added_lanes(Seat seat, typename How::Sum sum,
-                                     typename How::Sum (&lanes)[TILES_OF_BLOCK][LANES]) {
+// of a tile has its sum.
+DEVICE double added_lanes(Seat seat, double sum, double (&lanes)[TILES_OF_BLOCK][LANES]) {
     lanes[seat.tile][seat.lane] = sum;
     barrier();
     NO_UNROLL
     for (u32 half = LANES / 2; half > 0; half /= 2) {
         if (seat.lane < half) {
-            sum = How::plus(sum, lanes[seat.tile][seat.lane + half]);
+            sum = add(sum, lanes[seat.tile][seat.lane + half]);
             lanes[seat.tile][seat.lane] = sum;
         }
         barrier();

@@ -2,7 +2,6 @@
 // for NVRTC, and for the tests' C++ compiler.
 #include "copy.cuh"
 #include "replicas.cuh"
-#include "axes.cuh"
 #include "update.cuh"
 #include "measure.cuh"
 #include "row_copies.cuh"

@@ -1,29 +1,12 @@
-// The fused pass: gradients of all replicas into weights, state and low-precision copies.
+// The fused pass: gradients of all replicas into weights and state.
 #pragma once
 #include "rules.cuh"
-
-template <class T> struct ElementOf;
-template <> struct ElementOf<float> {
-    DEVICE void copy(u16 *const (&copies)[2], u64 place, float weight) {
-        if (copies[0]) {
-            writing<u16>(copies[0])[place] = f32_to_f16(weight);
-        }
-        if (copies[1]) {
-            writing<u16>(copies[1])[place] = f32_to_bf16(weight);
-        }
-    }
-};
-template <> struct ElementOf<double> {
-    // Only float32 variables have them.
-    DEVICE void copy(u16 *const (&)[2], u64, double) {}
-};
 
 template <class Rule, class T, bool ROWS> struct Updating {
     const Source<T, ROWS> &source;
     Real<T> scalars[SCALARS];
     GLOBAL T *weights;
     GLOBAL T *slots[MOST_SLOTS];
-    u16 *copies[2];
     // 0 as long as all gradients were finite, NaN from then on.
     mutable Real<T> trace;
 
@@ -41,8 +24,6 @@ template <class Rule, class T, bool ROWS> struct Updating {
         for (int slot = 0; slot < MOST_SLOTS; slot++) {
             slots[slot] = writing<T>(of.variable->slots[slot]);
         }
-        copies[0] = of.variable->copies[0];
-        copies[1] = of.variable->copies[1];
         trace.value = 0;
     }
 
@@ -90,7 +71,6 @@ template <class Rule, class T, bool ROWS> struct Updating {
             for (int slot = 0; slot < Rule::SLOTS; slot++) {
                 slots[slot][places[i]] = state[i][slot].value;
             }
-            ElementOf<T>::copy(copies, places[i], weight[i].value);
         }
     }
 
