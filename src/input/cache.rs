@@ -258,25 +258,8 @@ impl<T: Cacheable> Pass<T> for CachePass<T> {
         })
     }
 
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let mut skipped = 0;
-        if self.replaying {
-            let left = self.kept().map_or(0, |kept| kept.items.len() - self.next);
-            skipped = count.min(left as u64);
-            self.next += skipped as usize;
-        }
-        while skipped < count && self.next()?.is_some() {
-            skipped += 1;
-        }
-        Ok(skipped)
-    }
-
-    fn passes_freely(&self) -> bool {
-        self.replaying
-    }
-
-    fn input(&mut self) -> Option<&mut dyn Pass<T>> {
-        Some(&mut *self.input)
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
+        visit(&mut *self.input);
     }
 
     fn announce(&mut self) {

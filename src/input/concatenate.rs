@@ -74,27 +74,7 @@ impl Pass<Value> for ConcatenatePass {
         self.inputs.iter_mut().try_for_each(|input| input.restore(from))
     }
 
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let mut skipped = 0;
-        while let Some(input) = self.inputs.get_mut(self.current) {
-            skipped += input.skip(count - skipped)?;
-            if skipped == count {
-                break;
-            }
-            self.current += 1;
-        }
-        Ok(skipped)
-    }
-
-    fn passes_freely(&self) -> bool {
-        self.inputs.iter().all(|input| input.passes_freely())
-    }
-
-    fn reserve(&mut self, items: usize) {
-        self.inputs.iter_mut().for_each(|input| input.reserve(items));
-    }
-
-    fn announce(&mut self) {
-        self.inputs.iter_mut().for_each(|input| input.announce());
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+        self.inputs.iter_mut().for_each(|input| visit(&mut **input));
     }
 }

@@ -5,8 +5,7 @@ use std::slice;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::input::batch;
-use crate::input::batch_elements;
+use crate::input::batch_rows;
 use crate::input::cache::{self, Cacheable};
 use crate::input::cardinality::Cardinality;
 use crate::input::concatenate;
@@ -17,13 +16,13 @@ use crate::input::gathered;
 use crate::input::iterator::PassIterator;
 use crate::input::numbering::Numbering;
 use crate::input::op::{self, Op};
-use crate::input::padded::Pad;
 use crate::input::pass::{Pass, Pipeline};
 use crate::input::position::Description;
 use crate::input::prefetch;
 use crate::input::repeat;
 use crate::input::slices;
 use crate::input::spec::ElementSpec;
+use crate::input::stack::Stack;
 use crate::input::take;
 use crate::values::Value;
 
@@ -112,19 +111,15 @@ impl Pipeline for Dataset {
             Op::Files(list) => list.start(),
             Op::Prefetch(depth) => prefetch::ahead(input()?, *depth, count),
             Op::Map(map) => map.start(input()?),
-            Op::Batch(batch) => {
-                let plan = batch.plan(spec, count);
-                match &self.input()?.facts().rows {
-                    Some(RowFacts { arrays, in_order: true }) => batch::rows(plan, arrays, None),
-                    Some(rows) => {
-                        batch::rows(plan, &rows.arrays, Some(self.input()?.start_rows()?))
-                    }
-                    None => Ok(batch_elements::start(plan, input()?)),
-                }
+            Op::Batch(batch)
+                if let Some(RowFacts { arrays, in_order }) = &self.input()?.facts().rows =>
+            {
+                let order = (!in_order).then(|| self.input()?.start_rows()).transpose()?;
+                batch_rows::start(*batch, spec, arrays, count, order)
             }
-            Op::PaddedBatch(batch) => {
-                let pad = Pad::new(spec)?;
-                Ok(gathered::start(*batch, spec, Numbering::new(None), pad, input()?))
+            Op::Batch(batch) | Op::PaddedBatch(batch) => {
+                let stack = Stack::new(spec, matches!(self.op(), Op::PaddedBatch(_)))?;
+                Ok(gathered::start(*batch, spec, Numbering::new(None), stack, input()?))
             }
             Op::Rebatch(rebatch) => rebatch.start(spec, input()?),
             Op::Zip(zip) => {

@@ -254,9 +254,9 @@ impl FilesPass {
         Ok(!self.open.is_empty())
     }
 
-    /// So many elements have come from the file whose turn it is.
-    fn gave(&mut self, elements: u64) {
-        self.left -= elements;
+    /// An element has come from the file whose turn it is.
+    fn gave(&mut self) {
+        self.left -= 1;
         if self.left == 0 {
             self.turn = (self.turn + 1) % self.open.len();
             self.left = self.source.in_turn;
@@ -272,7 +272,6 @@ impl FilesPass {
 
     fn close_all(&mut self) {
         self.open.clear();
-        self.place.clear();
         (self.turn, self.vacant, self.left) = (0, false, self.source.in_turn);
         self.all_opened = false;
     }
@@ -283,7 +282,7 @@ impl Pass<Value> for FilesPass {
         while self.provide()? {
             match self.open[self.turn].pass.next()? {
                 Some(element) => {
-                    self.gave(1);
+                    self.gave();
                     self.source.spec.check(&element, "an element of a file")?;
                     return Ok(Some(element));
                 }
@@ -295,7 +294,7 @@ impl Pass<Value> for FilesPass {
 
     fn restart(&mut self) -> Result<()> {
         self.close_all();
-        self.order.restart()
+        self.place.restart(&mut *self.order)
     }
 
     fn save(&self, to: &mut StateWriter) {
@@ -314,7 +313,7 @@ impl Pass<Value> for FilesPass {
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.close_all();
-        self.order.restore(from)?;
+        self.place.restore(&mut *self.order, from)?;
         (self.all_opened, self.vacant) = (from.flag()?, from.flag()?);
         self.turn = from.index(self.source.at_once, "the turn of files")?;
         self.left = from.at_most(self.source.in_turn, "what is left of a turn")?;
@@ -340,20 +339,6 @@ impl Pass<Value> for FilesPass {
             self.open.push(file);
         }
         Ok(())
-    }
-
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let mut skipped = 0;
-        while skipped < count && self.provide()? {
-            let wanted = (count - skipped).min(self.left);
-            let passed = self.open[self.turn].pass.skip(wanted)?;
-            skipped += passed;
-            match passed == wanted {
-                true => self.gave(passed),
-                false => self.close(),
-            }
-        }
-        Ok(skipped)
     }
 
     fn reserve(&mut self, items: usize) {

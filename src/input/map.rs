@@ -110,8 +110,7 @@ impl<F: Fn(&Value) -> Result<Value> + Send> Pass<Value> for EachPass<F> {
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.held.clear();
-        self.input.restart()
+        self.held.restart(&mut *self.input)
     }
 
     fn save(&self, to: &mut StateWriter) {
@@ -119,16 +118,15 @@ impl<F: Fn(&Value) -> Result<Value> + Send> Pass<Value> for EachPass<F> {
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
-        self.held.clear();
-        self.input.restore(from)
+        self.held.restore(&mut *self.input, from)
     }
 
     fn skip(&mut self, count: u64) -> Result<u64> {
-        self.held.skip(&mut *self.input, count)
+        self.input.skip(count)
     }
 
-    fn input(&mut self) -> Option<&mut dyn Pass<Value>> {
-        Some(&mut *self.input)
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+        visit(&mut *self.input);
     }
 }
 
@@ -290,7 +288,7 @@ impl Pass<Value> for ParallelPass {
         Ok(skipped + self.input.skip(count - skipped)?)
     }
 
-    fn input(&mut self) -> Option<&mut dyn Pass<Value>> {
-        Some(&mut *self.input)
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+        visit(&mut *self.input);
     }
 }

@@ -14,8 +14,8 @@
 //! pass allocates nothing after its first elements.
 
 mod arguments;
-mod batch;
-mod batch_elements;
+mod batch_parameters;
+mod batch_rows;
 mod batched;
 mod cache;
 mod cardinality;
@@ -46,7 +46,6 @@ pub(crate) mod npz;
 mod numbering;
 mod numpy;
 mod op;
-mod padded;
 mod pass;
 mod position;
 mod position_text;
@@ -62,6 +61,7 @@ mod slices;
 mod sources;
 mod spec;
 mod split;
+mod stack;
 mod take;
 mod transformations;
 mod window;

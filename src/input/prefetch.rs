@@ -231,28 +231,16 @@ impl Pass<Value> for PrefetchPass {
         (0..restarts).try_for_each(|_| input.restart())
     }
 
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        match &mut self.input {
-            Some(input) => input.skip(count),
-            None => Ok(0),
-        }
-    }
-
-    fn passes_freely(&self) -> bool {
-        // What a thread has made already has to be taken.
-        self.input.as_ref().is_some_and(|input| input.passes_freely())
-    }
-
-    fn input(&mut self) -> Option<&mut dyn Pass<Value>> {
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
         // Without it there is a thread. Pools fill when the first element is asked for, which comes later.
-        Some(&mut **self.input.as_mut()?)
+        if let Some(input) = &mut self.input {
+            visit(&mut **input);
+        }
     }
 
     fn announce(&mut self) {
         self.announced = true;
-        if let Some(input) = &mut self.input {
-            input.announce();
-        }
+        self.inputs(&mut |input| input.announce());
     }
 }
 

@@ -30,6 +30,17 @@ impl Range {
         ElementSpec::Leaf(LeafSpec { dtype: DType::Int64, shape: Vec::new() })
     }
 
+    /// All but the first `count` numbers.
+    pub(super) fn behind(&self, count: u64) -> Range {
+        let left_out = count.min(self.count);
+        Range { start: self.number(left_out), count: self.count - left_out, ..*self }
+    }
+
+    /// The number at a position. Wrapping in both factors and in the sum gives it modulo 2^64, and it fits.
+    fn number(&self, position: u64) -> i64 {
+        self.start.wrapping_add((position as i64).wrapping_mul(self.step))
+    }
+
     pub(super) fn start(&self) -> Box<dyn Pass<Value>> {
         indexed::start(RowNumbers { range: *self, pool: BufferPool::new() }, self.count)
     }
@@ -44,9 +55,7 @@ impl Indexed for RowNumbers {
     type Item = Value;
 
     fn item(&mut self, number: u64) -> Result<Value> {
-        let Range { start, step, .. } = self.range;
-        // Wrapping in both factors and in the sum gives the number, which fits, modulo 2^64.
-        let number = start.wrapping_add((number as i64).wrapping_mul(step));
+        let number = self.range.number(number);
         let buffer = self.pool.claim(|| ElementBuffer::new(&Range::spec()))?;
         buffer.fill(&mut |_, slot| {
             let mut tensor = slot.own(DType::Int64, Shape::scalar(), 0)?;

@@ -89,34 +89,7 @@ impl<T: Send> Pass<T> for RepeatPass<T> {
         self.input.restore(from)
     }
 
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let mut skipped = 0;
-        // How many rounds were begun here.
-        let mut rounds = 0;
-        while skipped < count && self.left != Some(0) {
-            let passed = self.input.skip(count - skipped)?;
-            skipped += passed;
-            self.empty &= passed == 0;
-            if rounds > 0 && passed > 0 && self.passes_freely() {
-                // That was a round, or its beginning at the end of the way, and all rounds are alike.
-                let others = (count - skipped) / passed;
-                let others = self.left.map_or(others, |left| others.min(left - 1));
-                skipped += others * passed;
-                self.left = self.left.map(|left| left - others);
-            }
-            if skipped < count {
-                self.turn_over()?;
-                rounds += 1;
-            }
-        }
-        Ok(skipped)
-    }
-
-    fn passes_freely(&self) -> bool {
-        self.input.passes_freely()
-    }
-
-    fn input(&mut self) -> Option<&mut dyn Pass<T>> {
-        Some(&mut *self.input)
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
+        visit(&mut *self.input);
     }
 }

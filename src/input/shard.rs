@@ -1,7 +1,7 @@
 //! Every n-th element.
 
 use crate::error::Result;
-use crate::input::pass::{Pass, pass_over};
+use crate::input::pass::{Pass, leave_out};
 use crate::input::position::{StateReader, StateWriter};
 
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ struct ShardPass<T> {
 
 impl<T: Send> Pass<T> for ShardPass<T> {
     fn next(&mut self) -> Result<Option<T>> {
-        pass_over(&mut *self.input, &mut self.skip)?;
+        leave_out(&mut *self.input, &mut self.skip)?;
         if self.skip > 0 {
             return Ok(None);
         }
@@ -54,25 +54,7 @@ impl<T: Send> Pass<T> for ShardPass<T> {
         self.input.restore(from)
     }
 
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let Some(others) = count.checked_sub(1) else { return Ok(0) };
-        let shards = self.shard.shards;
-        let wanted =
-            others.checked_mul(shards).and_then(|others| others.checked_add(self.skip + 1));
-        let passed = self.input.skip(wanted.unwrap_or(u64::MAX))?;
-        if Some(passed) == wanted {
-            self.skip = shards - 1;
-            return Ok(count);
-        }
-        // The end: what is left out does not matter any more.
-        Ok(passed.checked_sub(self.skip + 1).map_or(0, |more| more / shards + 1))
-    }
-
-    fn passes_freely(&self) -> bool {
-        self.input.passes_freely()
-    }
-
-    fn input(&mut self) -> Option<&mut dyn Pass<T>> {
-        Some(&mut *self.input)
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
+        visit(&mut *self.input);
     }
 }

@@ -264,8 +264,8 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
         self.take_again(&saved)
     }
 
-    fn input(&mut self) -> Option<&mut dyn Pass<T>> {
-        Some(&mut *self.input)
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
+        visit(&mut *self.input);
     }
 
     fn announce(&mut self) {

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
-use crate::input::pass::{Pass, pass_over};
+use crate::input::pass::{Pass, leave_out};
 use crate::input::position::{StateReader, StateWriter};
 
 /// A count from the caller, of which -1 is more than there can be.
@@ -54,7 +54,7 @@ impl<T: Send> Pass<T> for RangePass<T> {
         if self.left.take == Some(0) {
             return Ok(None);
         }
-        pass_over(&mut *self.input, &mut self.left.skip)?;
+        leave_out(&mut *self.input, &mut self.left.skip)?;
         if self.left.skip > 0 {
             return Ok(None);
         }
@@ -83,24 +83,7 @@ impl<T: Send> Pass<T> for RangePass<T> {
         self.input.restore(from)
     }
 
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let count = count.min(self.left.take.unwrap_or(u64::MAX));
-        if count > 0 {
-            self.left.skip -= self.input.skip(self.left.skip)?;
-        }
-        if count == 0 || self.left.skip > 0 {
-            return Ok(0);
-        }
-        let skipped = self.input.skip(count)?;
-        self.left.take = self.left.take.map(|take| take - skipped);
-        Ok(skipped)
-    }
-
-    fn passes_freely(&self) -> bool {
-        self.input.passes_freely()
-    }
-
-    fn input(&mut self) -> Option<&mut dyn Pass<T>> {
-        Some(&mut *self.input)
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
+        visit(&mut *self.input);
     }
 }

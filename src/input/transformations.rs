@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::input::arguments::in_range;
-use crate::input::batch::BatchParameters;
+use crate::input::batch_parameters::BatchParameters;
 use crate::input::cache::Cached;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
@@ -26,16 +26,16 @@ impl Dataset {
         self.then(Op::Take(count_or_all(count)?))
     }
 
-    /// All elements but the first `count`; none if there are no more or if it is -1, which is all. Elements
-    /// of ranges, arrays and batches of these are passed over in one go; what may fail, or comes of the
-    /// caller's functions, is made.
+    /// All elements but the first `count`; none if there are no more or if it is -1, which is all. Those
+    /// of ranges and of rows of arrays are left out at once, others are made.
     /// INVALID_ARGUMENT if `count` is less than -1.
     pub fn skip(&self, count: i64) -> Result<Dataset> {
-        self.then(match count_or_all(count)? {
+        match (count_or_all(count)?, self.op()) {
             // Without going through a dataset that may have no end.
-            u64::MAX => Op::Take(0),
-            count => Op::Skip(count),
-        })
+            (u64::MAX, _) => self.then(Op::Take(0)),
+            (count, Op::Range(range)) => Dataset::of(Op::Range(range.behind(count)), &[]),
+            (count, _) => self.then(Op::Skip(count)),
+        }
     }
 
     /// The elements at positions `index`, `index + shards`, `index + 2 * shards`, ...: one of

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::element_buffer::{BufferPool, Reusable, in_use};
 use crate::input::facts::{Facts, RowFacts};
-use crate::input::gathered::GatheredElements;
+use crate::input::held::Held;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::slices::Arrays;
@@ -40,7 +40,7 @@ impl Zip {
         inputs: Vec<Box<dyn Pass<Value>>>,
         first_finite: usize,
     ) -> Result<Box<dyn Pass<Value>>> {
-        let taken = inputs.iter().map(|_| GatheredElements::default()).collect();
+        let taken = inputs.iter().map(|input| Held::of(&**input)).collect();
         let mut pass = ZipPass {
             zip: self.clone(),
             inputs,
@@ -115,16 +115,10 @@ struct ZipPass {
     first_finite: usize,
     /// What the inputs have given for the element at hand. It stays if another fails, so that
     /// the inputs keep in step.
-    taken: Vec<GatheredElements>,
+    taken: Vec<Held<Value>>,
     ended: bool,
     nothing: Value,
     pool: BufferPool<Zipped>,
-}
-
-impl ZipPass {
-    fn let_go(&mut self) {
-        self.taken.iter_mut().for_each(GatheredElements::clear);
-    }
 }
 
 impl Pass<Value> for ZipPass {
@@ -135,12 +129,12 @@ impl Pass<Value> for ZipPass {
         // The inputs can use again what only idle elements of ours hold.
         self.pool.release_idle();
         for (position, input) in self.inputs.iter_mut().enumerate() {
-            if !self.taken[position].fill(1, &mut **input)? {
+            if !self.taken[position].fill(&mut **input)? {
                 self.ended = true;
                 // Those before have given an element, those behind were not asked.
                 let longer = self.first_finite;
                 let warns = position > longer && !self.zip.warned.swap(true, Ordering::Relaxed);
-                self.let_go();
+                self.taken.iter_mut().for_each(|taken| drop(taken.take()));
                 let what = || {
                     format!(
                         "datasets of different lengths are zipped: dataset {position} has ended and \
@@ -157,18 +151,17 @@ impl Pass<Value> for ZipPass {
         let buffer =
             self.pool.claim(|| Ok(Zipped::new(names, self.inputs.len(), &self.nothing)))?;
         for (index, taken) in self.taken.iter_mut().enumerate() {
-            if let Some(element) = taken.elements.pop() {
+            if let Some(element) = taken.take() {
                 *buffer.item_mut(index).ok_or_else(in_use)? = element;
             }
-            taken.clear();
         }
         Ok(Some(buffer.value.clone()))
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.let_go();
         self.ended = false;
-        self.inputs.iter_mut().try_for_each(|input| input.restart())
+        let mut inputs = self.inputs.iter_mut().zip(&mut self.taken);
+        inputs.try_for_each(|(input, taken)| taken.restart(&mut **input))
     }
 
     fn save(&self, to: &mut StateWriter) {
@@ -180,40 +173,17 @@ impl Pass<Value> for ZipPass {
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.ended = from.flag()?;
-        for (input, taken) in self.inputs.iter_mut().zip(&mut self.taken) {
-            taken.restore(1, &mut **input, from)?;
-        }
-        Ok(())
+        let mut inputs = self.inputs.iter_mut().zip(&mut self.taken);
+        inputs.try_for_each(|(input, taken)| taken.restore(&mut **input, from))
     }
 
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        if count == 0 || self.ended {
-            return Ok(0);
-        }
-        if self.taken.iter().any(|taken| !taken.elements.is_empty()) {
-            return Ok(if self.next()?.is_some() { 1 + self.skip(count - 1)? } else { 0 });
-        }
-        let mut least = count;
-        for input in &mut self.inputs {
-            least = least.min(input.skip(count)?);
-        }
-        self.ended = least < count;
-        Ok(least)
-    }
-
-    fn passes_freely(&self) -> bool {
-        self.inputs.iter().all(|input| input.passes_freely())
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+        self.inputs.iter_mut().for_each(|input| visit(&mut **input));
     }
 
     fn reserve(&mut self, items: usize) {
         self.pool.reserve(items);
-        for input in &mut self.inputs {
-            input.reserve(items);
-        }
-    }
-
-    fn announce(&mut self) {
-        self.inputs.iter_mut().for_each(|input| input.announce());
+        self.inputs(&mut |input| input.reserve(items));
     }
 }
 
