@@ -1,6 +1,7 @@
 //! What iterating over a dataset is made of.
 
 use crate::error::Result;
+use crate::input::memory;
 use crate::input::position::{Description, StateReader, StateWriter};
 use crate::values::Value;
 
@@ -19,6 +20,24 @@ pub(super) trait Pipeline: Send + Sync {
         let mut description = Description::default();
         self.describe(&mut description);
         description
+    }
+}
+
+/// What flows through a pass.
+pub(super) trait Item: Clone + Send + Sync + 'static {
+    /// The same, which can be given out any number of times.
+    fn keep(self) -> Result<Self>;
+}
+
+impl Item for u64 {
+    fn keep(self) -> Result<u64> {
+        Ok(self)
+    }
+}
+
+impl Item for Value {
+    fn keep(self) -> Result<Value> {
+        memory::read_only_value(&self)
     }
 }
 

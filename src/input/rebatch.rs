@@ -1,14 +1,15 @@
 //! Batches cut anew.
 
+use crate::input::dataset::{Dataset, Operation};
+use crate::input::facts::{Batched, Facts};
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::input::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
 use crate::input::held::lacks_memory;
 use crate::input::leaves::{Leaf, Leaves};
-use crate::input::pass::Pass;
+use crate::input::pass::{Pass, Pipeline};
 use crate::input::position::{StateReader, StateWriter, unfit};
 use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
 use crate::input::spec::{ElementSpec, LeafSpec};
@@ -16,28 +17,47 @@ use crate::input::window::Window;
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
-#[derive(Clone)]
-pub(super) struct Rebatch {
-    pub(super) sizes: Arc<Vec<usize>>,
-    pub(super) drop_remainder: bool,
+impl Dataset {
+    /// The rows of all batches as one stream, cut into batches of `sizes`, over and over again. A
+    /// size of 0 makes a batch without rows. The last batch is smaller if rows are left over, and
+    /// nothing follows it; with `drop_remainder` they are left out. Batches that lie within one of the dataset's are views
+    /// of it, others are copied.
+    ///
+    /// INVALID_ARGUMENT: no sizes, a negative one, none above 0, elements with a scalar. While
+    /// iterating, INVALID_ARGUMENT if the tensors of an element differ in their number of rows, or
+    /// batches to be joined in anything else (what was taken is left out then), and
+    /// RESOURCE_EXHAUSTED if there is no memory for a batch.
+    pub fn rebatch(&self, sizes: &[i64], drop_remainder: bool) -> Result<Dataset> {
+        let wrong = |problem: String| Error::invalid("row_counts", problem);
+        let sizes = sizes
+            .iter()
+            .map(|&size| usize::try_from(size).map_err(|_| wrong(format!("{size} is negative"))));
+        let sizes = sizes.collect::<Result<Vec<_>>>()?;
+        if sizes.is_empty() {
+            return Err(wrong("none; give one or more".into()));
+        }
+        if sizes.iter().all(|&size| size == 0) {
+            return Err(wrong("all are 0; batches of no rows never reach the end".into()));
+        }
+        self.then(Rebatch { sizes: Arc::new(sizes), drop_remainder })
+    }
 }
 
-impl fmt::Display for Rebatch {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let remainder = if self.drop_remainder { ", without a smaller last one" } else { "" };
-        write!(formatter, "batches cut anew to {:?}{remainder}", self.sizes)
-    }
+#[derive(Clone)]
+struct Rebatch {
+    sizes: Arc<Vec<usize>>,
+    drop_remainder: bool,
 }
 
 impl Rebatch {
     /// The rows of a full batch, if all have as many.
-    pub(super) fn rows(&self) -> Option<usize> {
+    fn rows(&self) -> Option<usize> {
         let first = *self.sizes.first()?;
         self.sizes.iter().all(|&size| size == first).then_some(first)
     }
 
     /// The spec of what is cut of batches like `batch`. INVALID_ARGUMENT for scalars.
-    pub(super) fn spec(&self, batch: &ElementSpec) -> Result<ElementSpec> {
+    fn spec(&self, batch: &ElementSpec) -> Result<ElementSpec> {
         let rows = self.rows().filter(|_| self.drop_remainder);
         batch.map(&mut |leaf| {
             let Some((_, row)) = leaf.shape.split_first() else {
@@ -50,13 +70,28 @@ impl Rebatch {
             Ok(ElementSpec::Leaf(LeafSpec { dtype: leaf.dtype, shape: shape.collect() }))
         })
     }
+}
 
-    /// A pass over elements like `spec`, cut of the batches of `input`.
-    pub(super) fn start(
-        &self,
-        spec: &ElementSpec,
-        input: Box<dyn Pass<Value>>,
-    ) -> Result<Box<dyn Pass<Value>>> {
+impl Operation for Rebatch {
+    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
+        let (first, mut facts) = (inputs[0], Facts::above(inputs)?);
+        facts.replace(self.spec(&first.spec)?);
+        facts.cardinality = first.cardinality.of_unknown_end();
+        facts.set_file_rows(self.rows());
+        match first.times_batched() {
+            Some(Batched::Twice) => facts.batched.clone_from(&first.batched),
+            _ => facts.batch(Batched::Once),
+        }
+        Ok(facts)
+    }
+
+    fn words(&self, _inputs: usize) -> String {
+        let remainder = if self.drop_remainder { ", without a smaller last one" } else { "" };
+        format!("batches cut anew to {:?}{remainder}", self.sizes)
+    }
+
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+        let (spec, input) = (dataset.element_spec(), dataset.input().start()?);
         Ok(Box::new(RebatchPass {
             rebatch: self.clone(),
             leaves: Leaves::of(spec),

@@ -1,12 +1,13 @@
 //! Several datasets side by side.
 
+use crate::input::dataset::{Dataset, Operation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::element_buffer::{BufferPool, Reusable, in_use};
-use crate::input::facts::{Facts, RowFacts};
+use crate::input::facts::{Facts, RowFacts, common_batch_size, common_batched};
 use crate::input::held::Held;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
@@ -17,29 +18,65 @@ use crate::tensor::Tensor;
 use crate::text::Text;
 use crate::values::Value;
 
-#[derive(Clone)]
-pub(super) struct Zip {
-    pub(super) names: Option<Arc<Vec<Text>>>,
-    /// Whether different lengths were logged, or there are none.
-    pub(super) warned: Arc<AtomicBool>,
+impl Dataset {
+    /// Element i consists of element i of each dataset: a tuple, or with `names` a struct whose
+    /// fields have these names. It ends with the first that ends. If others have more elements, which
+    /// are left out, the log says so: now, where the numbers are known and finite, else when the end
+    /// is found; once.
+    ///
+    /// INVALID_ARGUMENT: no datasets, another number of names than of datasets, a name twice.
+    pub fn zip(datasets: &[Dataset], names: Option<&[&str]>) -> Result<Dataset> {
+        if datasets.is_empty() {
+            return Err(Error::invalid("datasets", "none; zip takes one or more"));
+        }
+        if let Some(names) = names.filter(|names| names.len() != datasets.len()) {
+            return Err(Error::invalid(
+                "names",
+                format!("{} names for {} datasets", names.len(), datasets.len()),
+            ));
+        }
+        let names = names.map(|names| Arc::new(names.iter().map(|&name| name.into()).collect()));
+        let zip = Zip { names, warned: Arc::default() };
+        let zipped = Dataset::of(Arc::new(zip.clone()), datasets)?;
+        zip.warned
+            .store(warn_of_lengths(datasets.iter().map(Dataset::cardinality))?, Ordering::Relaxed);
+        Ok(zipped)
+    }
 }
 
-impl Zip {
-    /// The spec of the elements of all inputs side by side.
-    pub(super) fn spec(&self, inputs: &[&Facts]) -> Result<ElementSpec> {
+#[derive(Clone)]
+struct Zip {
+    names: Option<Arc<Vec<Text>>>,
+    /// Whether different lengths were logged, or there are none.
+    warned: Arc<AtomicBool>,
+}
+
+impl Operation for Zip {
+    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
+        let mut facts = Facts::above(inputs)?;
         let specs = inputs.iter().map(|input| input.spec.clone());
-        match &self.names {
-            None => ElementSpec::tuple(specs.collect()),
-            Some(names) => ElementSpec::structure(names.iter().cloned().zip(specs).collect()),
-        }
+        facts.replace(match &self.names {
+            None => ElementSpec::tuple(specs.collect())?,
+            Some(names) => ElementSpec::structure(names.iter().cloned().zip(specs).collect())?,
+        });
+        facts.cardinality = shortest(inputs);
+        facts.batches = common_batch_size(inputs);
+        facts.batched = common_batched(inputs);
+        facts.rows = rows(inputs)?;
+        facts.files = inputs.iter().find_map(|input| input.files.clone());
+        // Which elements meet is only known where all are read.
+        facts.need_all_files("zip");
+        Ok(facts)
     }
 
-    /// A pass over the elements of `inputs`, of which this is the first that may end.
-    pub(super) fn start(
-        &self,
-        inputs: Vec<Box<dyn Pass<Value>>>,
-        first_finite: usize,
-    ) -> Result<Box<dyn Pass<Value>>> {
+    fn words(&self, inputs: usize) -> String {
+        format!("{inputs} datasets side by side")
+    }
+
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+        let finite = |input: &Dataset| input.cardinality() != Cardinality::Endless;
+        let first_finite = dataset.inputs().iter().position(finite).unwrap_or(0);
+        let inputs = dataset.start_inputs()?;
         let taken = inputs.iter().map(|input| Held::of(&**input)).collect();
         let mut pass = ZipPass {
             zip: self.clone(),
@@ -56,7 +93,7 @@ impl Zip {
 }
 
 /// The arrays of all datasets, if the elements of each are all rows of some.
-pub(super) fn rows(inputs: &[&Facts]) -> Result<Option<RowFacts>> {
+fn rows(inputs: &[&Facts]) -> Result<Option<RowFacts>> {
     let all = || inputs.iter().map_while(|input| input.rows_in_order());
     if all().count() < inputs.len() {
         return Ok(None);
@@ -71,7 +108,7 @@ pub(super) fn rows(inputs: &[&Facts]) -> Result<Option<RowFacts>> {
 
 /// Says in the log if datasets are known to have different numbers of elements, which a strict process
 /// refuses. One without end is meant to end with the others. Returns whether there is no more to say.
-pub(super) fn warn_of_lengths(lengths: impl Iterator<Item = Cardinality> + Clone) -> Result<bool> {
+fn warn_of_lengths(lengths: impl Iterator<Item = Cardinality> + Clone) -> Result<bool> {
     let known = lengths.clone().enumerate();
     let known =
         known.filter_map(|(position, length)| length.bound().map(|count| (count, position)));
@@ -93,7 +130,7 @@ pub(super) fn warn_of_lengths(lengths: impl Iterator<Item = Cardinality> + Clone
 }
 
 /// How many elements come before the first of the datasets ends.
-pub(super) fn shortest(inputs: &[&Facts]) -> Cardinality {
+fn shortest(inputs: &[&Facts]) -> Cardinality {
     inputs.iter().map(|input| input.cardinality).reduce(shorter).unwrap_or(Cardinality::Unknown)
 }
 

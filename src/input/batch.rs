@@ -1,0 +1,80 @@
+//! Batches: several elements as one.
+
+use crate::error::Result;
+use crate::input::batch_parameters::BatchParameters;
+use crate::input::batch_rows;
+use crate::input::dataset::{Dataset, Operation};
+use crate::input::facts::{Batched, Facts, RowFacts};
+use crate::input::gathered;
+use crate::input::numbering::Numbering;
+use crate::input::pass::{Pass, Pipeline};
+use crate::input::stack::Stack;
+use crate::values::Value;
+
+impl Dataset {
+    /// Batches of `size` elements, stacked along a new dimension 0. The last batch is smaller if
+    /// elements are left over; with `drop_remainder` they are left out, and dimension 0 is known.
+    ///
+    /// Over arrays in their own order batches are read-only views; over arrays in another order
+    /// each row is copied once, from the array to the batch.
+    ///
+    /// INVALID_ARGUMENT: a size below 1, elements of rank 8. While iterating, INVALID_ARGUMENT
+    /// if the elements of a batch differ in shape (that batch is left out) and
+    /// RESOURCE_EXHAUSTED if there is no memory for one. Elements before one that fails are in the
+    /// next batch.
+    pub fn batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
+        self.then(Batch { batch: BatchParameters::new(size, drop_remainder)?, pads: false })
+    }
+
+    /// Batches of `size` elements, stacked along a new dimension 0, each padded with zeros, at the
+    /// end of each dimension, to the largest of its batch. The last batch is smaller if elements
+    /// are left over; with `drop_remainder` they are left out.
+    ///
+    /// INVALID_ARGUMENT: a size below 1, elements of rank 8. While iterating, INVALID_ARGUMENT if
+    /// the elements of a batch differ in dtype or rank (they are left out then) and
+    /// RESOURCE_EXHAUSTED if there is no memory for one.
+    pub fn padded_batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
+        self.then(Batch { batch: BatchParameters::new(size, drop_remainder)?, pads: true })
+    }
+}
+
+struct Batch {
+    batch: BatchParameters,
+    /// Whether elements may differ in shape.
+    pads: bool,
+}
+
+impl Operation for Batch {
+    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
+        let (first, mut facts) = (inputs[0], Facts::above(inputs)?);
+        facts.replace(self.batch.spec(&first.spec)?);
+        facts.cardinality = first.cardinality.map(|count| self.batch.batches(count));
+        facts.batches = Some(self.batch.size_of(first.cardinality));
+        facts.batch(match first.times_batched() {
+            None | Some(Batched::Never) => Batched::Once,
+            Some(Batched::Once | Batched::Twice) => Batched::Twice,
+        });
+        Ok(facts)
+    }
+
+    fn words(&self, _inputs: usize) -> String {
+        let padded = if self.pads { "padded " } else { "" };
+        format!("{padded}batch {}", self.batch)
+    }
+
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+        let (spec, input) = (dataset.element_spec(), dataset.input());
+        if let Some(RowFacts { arrays, in_order }) =
+            input.facts().rows.as_ref().filter(|_| !self.pads)
+        {
+            let order = if *in_order { None } else { Some(input.start_rows()?) };
+            return batch_rows::start(self.batch, spec, arrays, input.cardinality(), order);
+        }
+        let stack = Stack::new(spec, self.pads)?;
+        Ok(gathered::start(self.batch, spec, Numbering::new(None), stack, input.start()?))
+    }
+
+    fn takes_rows(&self) -> bool {
+        !self.pads
+    }
+}
