@@ -442,9 +442,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int
  *
  * @param[in] count How many, 0 or more, or UMBO_ALL.
  *
- * Elements that no function makes are passed over at once: ranges, slices, files, and batches,
- * repetitions and parts of these. Others are made when the first element is asked for; their
- * failures are those of umbo_iterator_next().
+ * Those of ranges and slices are left out at once. Others are made when the first element is asked
+ * for; their failures are those of umbo_iterator_next().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_skip(umbo_dataset **dataset, int64_t count);
 
@@ -454,7 +453,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_skip(umbo_dataset **dataset, int
  * @param[in] shard_count 1 or more.
  * @param[in] index 0 to `shard_count` - 1.
  *
- * Those in between are passed over as by umbo_dataset_skip().
+ * Those in between are left out as by umbo_dataset_skip().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shard(
     umbo_dataset **dataset, int64_t shard_count, int64_t index);

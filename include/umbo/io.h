@@ -402,9 +402,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_save_position(
  * the number of replicas. The elements that follow are those that followed the saved position,
  * also in later passes.
  *
- * The library makes again what stages hold: the buffer of a shuffle, the batch that is being
- * re-split, a cache. It calls maps for these only; of a generator `begin`, `reset` as often as
- * before, and `next` for each element of the pass. It does not compare the data.
+ * The library makes again what stages hold, a batch that is being re-split or a cache, and what a
+ * shuffle has taken in its round; a map right in front of a shuffle is called for the shuffle's
+ * buffer only. Of a generator it calls `begin`, `reset` as often as before, and `next` for each
+ * element of the pass. It does not compare the data.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_restore_position(
     umbo_iterator *iterator, const char *position);

@@ -142,9 +142,8 @@ pub fn umbo_dataset_take(dataset: *mut *mut umbo_dataset, count: i64) {
 ///
 /// @param[in] count How many, 0 or more, or UMBO_ALL.
 ///
-/// Elements that no function makes are passed over at once: ranges, slices, files, and batches,
-/// repetitions and parts of these. Others are made when the first element is asked for; their
-/// failures are those of umbo_iterator_next().
+/// Those of ranges and slices are left out at once. Others are made when the first element is asked
+/// for; their failures are those of umbo_iterator_next().
 #[c_call(transforms(dataset))]
 pub fn umbo_dataset_skip(dataset: *mut *mut umbo_dataset, count: i64) {
     dataset.skip(count)
@@ -155,7 +154,7 @@ pub fn umbo_dataset_skip(dataset: *mut *mut umbo_dataset, count: i64) {
 /// @param[in] shard_count 1 or more.
 /// @param[in] index 0 to `shard_count` - 1.
 ///
-/// Those in between are passed over as by umbo_dataset_skip().
+/// Those in between are left out as by umbo_dataset_skip().
 #[c_call(transforms(dataset))]
 pub fn umbo_dataset_shard(dataset: *mut *mut umbo_dataset, shard_count: i64, index: i64) {
     dataset.shard(shard_count, index)

@@ -1,92 +1,87 @@
 //! A dataset that is made once and kept.
 
+use crate::input::dataset::Dataset;
+use crate::input::facts::Facts;
+use crate::input::pass::Item;
+use crate::input::reorder::Reorder;
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::memory::reserve;
 use crate::error::{Result, Status};
 use crate::input::cardinality::Cardinality;
 use crate::input::held::lacks_memory;
-use crate::input::memory;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter, unfit};
 use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
-use crate::values::Value;
 
 /// The items of a whole round.
-pub(super) struct CachedRound<T> {
+struct CachedRound<T> {
     items: Vec<T>,
     /// Where the input was when the round began.
     origin: StateWriter,
 }
 
-/// Those of the first round that came to its end.
-pub(super) type FirstRound<T> = Arc<OnceLock<Arc<CachedRound<T>>>>;
+/// Those of the first round that came to its end: a [`CachedRound`].
+type FirstRound = Arc<OnceLock<Arc<dyn Any + Send + Sync>>>;
 
-/// What all passes share: row numbers or elements.
+impl Dataset {
+    /// The same elements, kept in memory by the first pass that reaches the end: every pass after
+    /// it yields them in the order that they had then, and asks the dataset for nothing. Passes
+    /// that begin before one has reached the end make their own. Elements are read-only.
+    ///
+    /// Of shuffled rows of arrays only the order is kept, of rows in their own order nothing.
+    /// While iterating, RESOURCE_EXHAUSTED if there is no memory to keep the elements in.
+    pub fn cache(&self) -> Result<Dataset> {
+        self.then(Cache::default())
+    }
+}
+
+/// What all passes share: row numbers or elements, whichever the dataset gives.
 #[derive(Clone, Default)]
-pub(super) struct Cached {
-    rows: FirstRound<u64>,
-    elements: FirstRound<Value>,
-}
+struct Cache(FirstRound);
 
-/// What can be cached, because it can be given out any number of times.
-pub(super) trait Cacheable: Clone + Send + Sync + 'static {
-    /// The item as it is kept.
-    fn keep(self) -> Result<Self>;
-
-    /// What is cached of items of the kind.
-    fn kept(cached: &Cached) -> &FirstRound<Self>;
-}
-
-impl Cacheable for u64 {
-    fn keep(self) -> Result<u64> {
-        Ok(self)
+impl Reorder for Cache {
+    fn words(&self) -> String {
+        "cache".into()
     }
 
-    fn kept(cached: &Cached) -> &FirstRound<u64> {
-        &cached.rows
-    }
-}
-
-impl Cacheable for Value {
-    fn keep(self) -> Result<Value> {
-        memory::read_only_value(&self)
+    fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
+        facts.reorder(input.cardinality);
+        facts.rows.clone_from(&input.rows);
+        Ok(())
     }
 
-    fn kept(cached: &Cached) -> &FirstRound<Value> {
-        &cached.elements
+    fn pass<T: Item>(&self, cardinality: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
+        let mut pass = CachePass {
+            first: Arc::clone(&self.0),
+            own: None,
+            cardinality,
+            replaying: None,
+            next: 0,
+            seen: Vec::new(),
+            replay: ReplayLog::default(),
+            failed: false,
+            lacked: None,
+            input,
+        };
+        pass.replaying = pass.kept();
+        Box::new(pass)
     }
-}
 
-/// A pass that caches the items of `input`, of which there are so many.
-pub(super) fn start<T: Cacheable>(
-    cached: &Cached,
-    cardinality: Cardinality,
-    input: Box<dyn Pass<T>>,
-) -> Box<dyn Pass<T>> {
-    let kept = Arc::clone(T::kept(cached));
-    Box::new(CachePass {
-        replaying: kept.get().is_some(),
-        kept,
-        own: None,
-        cardinality,
-        next: 0,
-        seen: Vec::new(),
-        replay: ReplayLog::default(),
-        failed: false,
-        lacked: None,
-        input,
-    })
+    fn anew(&self) -> Cache {
+        Cache::default()
+    }
 }
 
 struct CachePass<T> {
-    kept: FirstRound<T>,
+    first: FirstRound,
     /// What a restored pass has in place of what the dataset keeps: what was kept where its position
     /// was saved, if anything was.
     own: Option<Option<Arc<CachedRound<T>>>>,
     cardinality: Cardinality,
-    /// Whether this round comes from what is kept. It is decided when the round begins.
-    replaying: bool,
+    /// What this round comes from, if it was kept. It is decided when the round begins.
+    replaying: Option<Arc<CachedRound<T>>>,
     /// The position in what is kept.
     next: usize,
     /// What this round has yielded.
@@ -100,17 +95,17 @@ struct CachePass<T> {
     input: Box<dyn Pass<T>>,
 }
 
-impl<T> CachePass<T> {
-    fn kept(&self) -> Option<&CachedRound<T>> {
-        let kept = match &self.own {
-            Some(own) => own.as_ref(),
-            None => self.kept.get(),
-        };
-        kept.map(|kept| &**kept)
+impl<T: Item> CachePass<T> {
+    /// What the dataset keeps.
+    fn of_dataset(&self) -> Option<Arc<CachedRound<T>>> {
+        self.first.get().and_then(|first| Arc::clone(first).downcast().ok())
     }
-}
 
-impl<T: Cacheable> CachePass<T> {
+    /// What the next round comes from.
+    fn kept(&self) -> Option<Arc<CachedRound<T>>> {
+        self.own.clone().unwrap_or_else(|| self.of_dataset())
+    }
+
     /// The next item of this round, as it can be kept.
     fn take(&mut self) -> Result<Option<T>> {
         // Room first, so that an item is not lost for want of it.
@@ -135,11 +130,10 @@ impl<T: Cacheable> CachePass<T> {
 
     /// Makes the items of the round that was kept again, unless the dataset keeps the same round.
     fn keep_again(&mut self, count: u64, origin: &StateReader<'_>) -> Result<()> {
-        let is_it = |kept: &&Arc<CachedRound<T>>| {
-            kept.origin.is(origin) && kept.items.len() as u64 == count
-        };
-        if let Some(kept) = self.kept.get().filter(is_it) {
-            self.own = Some(Some(Arc::clone(kept)));
+        let is_it =
+            |kept: &Arc<CachedRound<T>>| kept.origin.is(origin) && kept.items.len() as u64 == count;
+        if let Some(kept) = self.of_dataset().filter(is_it) {
+            self.own = Some(Some(kept));
             return Ok(());
         }
         if !self.cardinality.admits(count) {
@@ -162,10 +156,10 @@ impl<T: Cacheable> CachePass<T> {
     }
 }
 
-impl<T: Cacheable> Pass<T> for CachePass<T> {
+impl<T: Item> Pass<T> for CachePass<T> {
     fn next(&mut self) -> Result<Option<T>> {
-        if self.replaying {
-            let item = self.kept().and_then(|kept| kept.items.get(self.next)).cloned();
+        if let Some(kept) = &self.replaying {
+            let item = kept.items.get(self.next).cloned();
             self.next += usize::from(item.is_some());
             return Ok(item);
         }
@@ -187,7 +181,7 @@ impl<T: Cacheable> Pass<T> for CachePass<T> {
                         *own = Some(Arc::clone(&kept));
                     }
                     // Another pass may have been first; its items are the ones that are kept.
-                    let _ = self.kept.set(kept);
+                    let _ = self.first.set(kept);
                 }
                 self.replay.clear();
                 // The next call is still at the end, not in another round.
@@ -211,22 +205,23 @@ impl<T: Cacheable> Pass<T> for CachePass<T> {
         self.replay.clear();
         self.next = 0;
         self.failed = false;
-        self.replaying = self.kept().is_some();
-        if self.replaying { Ok(()) } else { self.input.restart() }
+        self.replaying = self.kept();
+        if self.replaying.is_some() { Ok(()) } else { self.input.restart() }
     }
 
     fn save(&self, to: &mut StateWriter) {
         // What is kept also where this round does not come from it: the next one will.
-        to.push_flag(self.kept().is_some());
-        if let Some(kept) = self.kept() {
+        let kept = self.kept();
+        to.push_flag(kept.is_some());
+        if let Some(kept) = kept {
             to.push(kept.items.len() as u64);
             to.append(&kept.origin);
         }
-        to.push_flag(self.replaying);
+        to.push_flag(self.replaying.is_some());
         to.push(self.next as u64);
         to.push_flag(self.failed);
         match &self.lacked {
-            _ if self.replaying => {}
+            _ if self.replaying.is_some() => {}
             None => self.replay.save(&*self.input, to),
             Some(_) => self.replay.save_before_last(to),
         }
@@ -238,14 +233,15 @@ impl<T: Cacheable> Pass<T> for CachePass<T> {
             let (count, origin) = (from.number()?, from.nested()?);
             self.keep_again(count, &origin)?;
         }
-        self.replaying = from.flag()?;
-        let most = self.kept().filter(|_| self.replaying).map_or(0, |kept| kept.items.len());
-        if self.replaying && self.kept().is_none() {
+        let (is_replaying, kept) = (from.flag()?, self.kept());
+        if is_replaying && kept.is_none() {
             return Err(unfit("nothing is cached"));
         }
+        self.replaying = kept.filter(|_| is_replaying);
+        let most = self.replaying.as_ref().map_or(0, |kept| kept.items.len());
         self.next = from.index(most, "the next cached element")?;
         self.failed = from.flag()?;
-        if self.replaying {
+        if is_replaying {
             return Ok(());
         }
         let saved = SavedLog::read(from)?;
@@ -258,30 +254,13 @@ impl<T: Cacheable> Pass<T> for CachePass<T> {
         })
     }
 
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let mut skipped = 0;
-        if self.replaying {
-            let left = self.kept().map_or(0, |kept| kept.items.len() - self.next);
-            skipped = count.min(left as u64);
-            self.next += skipped as usize;
-        }
-        while skipped < count && self.next()?.is_some() {
-            skipped += 1;
-        }
-        Ok(skipped)
-    }
-
-    fn passes_freely(&self) -> bool {
-        self.replaying
-    }
-
-    fn input(&mut self) -> Option<&mut dyn Pass<T>> {
-        Some(&mut *self.input)
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
+        visit(&mut *self.input);
     }
 
     fn announce(&mut self) {
         if let Some(Some(own)) = &self.own {
-            let _ = self.kept.set(Arc::clone(own));
+            let _ = self.first.set(Arc::<CachedRound<T>>::clone(own));
         }
         self.input.announce();
     }

@@ -2,14 +2,54 @@
 
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
-use crate::input::facts::Facts;
+use crate::input::dataset::{Dataset, Operation};
+use crate::input::facts::{Facts, common_batch_size, common_batched};
+use crate::input::file_shares;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::spec::ElementSpec;
 use crate::values::Value;
+use std::sync::Arc;
+
+impl Dataset {
+    /// The elements of the datasets, one dataset after the other. Their elements have the same
+    /// structure, dtypes and ranks; sizes in which they differ are unknown in the element spec.
+    ///
+    /// INVALID_ARGUMENT: no datasets, elements of another structure, dtype or rank.
+    pub fn concatenate(datasets: &[Dataset]) -> Result<Dataset> {
+        if datasets.is_empty() {
+            return Err(Error::invalid("datasets", "none; concatenate takes one or more"));
+        }
+        Dataset::of(Arc::new(Concatenate), datasets)
+    }
+}
+
+struct Concatenate;
+
+impl Operation for Concatenate {
+    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
+        let mut facts = Facts::above(inputs)?;
+        facts.replace(spec(inputs)?);
+        facts.cardinality = total(inputs);
+        facts.batches = common_batch_size(inputs)
+            .map(|size| size.with_total(size.total.filter(|_| inputs.len() == 1)));
+        facts.have_partial_batches();
+        facts.batched = common_batched(inputs);
+        facts.files = file_shares::joined(inputs);
+        Ok(facts)
+    }
+
+    fn words(&self, inputs: usize) -> String {
+        format!("{inputs} datasets one after the other")
+    }
+
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+        Ok(Box::new(ConcatenatePass { inputs: dataset.start_inputs()?, current: 0 }))
+    }
+}
 
 /// What the elements of all datasets have in common.
-pub(super) fn spec(inputs: &[&Facts]) -> Result<ElementSpec> {
+fn spec(inputs: &[&Facts]) -> Result<ElementSpec> {
     let first = &inputs[0].spec;
     let mut specs = inputs.iter().map(|input| &input.spec).enumerate();
     specs.try_fold(first.clone(), |common, (position, spec)| {
@@ -26,7 +66,7 @@ pub(super) fn spec(inputs: &[&Facts]) -> Result<ElementSpec> {
 }
 
 /// How many elements the datasets have together.
-pub(super) fn total(inputs: &[&Facts]) -> Cardinality {
+fn total(inputs: &[&Facts]) -> Cardinality {
     inputs.iter().map(|input| input.cardinality).fold(Cardinality::Exact(0), followed_by)
 }
 
@@ -37,10 +77,6 @@ fn followed_by(one: Cardinality, other: Cardinality) -> Cardinality {
         (Unknown, _) | (_, Unknown) => Unknown,
         (Exact(one), Exact(other)) => one.checked_add(other).map_or(Unknown, Exact),
     }
-}
-
-pub(super) fn start(inputs: Vec<Box<dyn Pass<Value>>>) -> Box<dyn Pass<Value>> {
-    Box::new(ConcatenatePass { inputs, current: 0 })
 }
 
 struct ConcatenatePass {
@@ -74,27 +110,7 @@ impl Pass<Value> for ConcatenatePass {
         self.inputs.iter_mut().try_for_each(|input| input.restore(from))
     }
 
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let mut skipped = 0;
-        while let Some(input) = self.inputs.get_mut(self.current) {
-            skipped += input.skip(count - skipped)?;
-            if skipped == count {
-                break;
-            }
-            self.current += 1;
-        }
-        Ok(skipped)
-    }
-
-    fn passes_freely(&self) -> bool {
-        self.inputs.iter().all(|input| input.passes_freely())
-    }
-
-    fn reserve(&mut self, items: usize) {
-        self.inputs.iter_mut().for_each(|input| input.reserve(items));
-    }
-
-    fn announce(&mut self) {
-        self.inputs.iter_mut().for_each(|input| input.announce());
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+        self.inputs.iter_mut().for_each(|input| visit(&mut **input));
     }
 }

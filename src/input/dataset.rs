@@ -5,27 +5,56 @@ use std::slice;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::input::batch;
-use crate::input::batch_elements;
-use crate::input::cache::{self, Cacheable};
 use crate::input::cardinality::Cardinality;
-use crate::input::concatenate;
-use crate::input::facts::{Facts, RowFacts};
+use crate::input::facts::Facts;
 use crate::input::file_shares::FileShare;
-use crate::input::from_tensors;
-use crate::input::gathered;
 use crate::input::iterator::PassIterator;
-use crate::input::numbering::Numbering;
-use crate::input::op::{self, Op};
-use crate::input::padded::Pad;
 use crate::input::pass::{Pass, Pipeline};
 use crate::input::position::Description;
-use crate::input::prefetch;
-use crate::input::repeat;
 use crate::input::slices;
 use crate::input::spec::ElementSpec;
-use crate::input::take;
 use crate::values::Value;
+
+/// What makes elements: a source, or a transformation of the elements of other datasets. What it is applied to stands
+/// beside it in the dataset. One that only says which items come when is a
+/// [`Reorder`](crate::input::reorder::Reorder).
+pub(super) trait Operation: Send + Sync {
+    /// What is known of the elements that it makes of those of `inputs`, of which a source has none.
+    ///
+    /// INVALID_ARGUMENT: elements that it cannot be applied to; too many operations.
+    fn facts(&self, inputs: &[&Facts]) -> Result<Facts>;
+
+    /// The operation in words, applied to so many inputs. They are a part of saved positions: everything on which the
+    /// meaning of a position depends, and nothing that changes neither which items come nor what passes save.
+    fn words(&self, inputs: usize) -> String;
+
+    /// A pass over the elements of `dataset`, which it makes.
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>>;
+
+    /// The same over the numbers of rows.
+    fn start_rows(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<u64>>> {
+        Err(Error::Internal("an operation that does not only reorder".into()))
+    }
+
+    /// Whether it takes the numbers of rows of an input that is rows of arrays, and not the elements.
+    fn takes_rows(&self) -> bool {
+        false
+    }
+
+    /// The same operation over a share of the files, which shares nothing with passes of this one; none if it is the
+    /// very same.
+    fn share(&self, _share: &mut FileShare) -> Result<Option<Arc<dyn Operation>>> {
+        Ok(None)
+    }
+
+    /// The same source without its first `count` elements, if it need not make them.
+    fn behind(&self, _count: u64) -> Option<Arc<dyn Operation>> {
+        None
+    }
+
+    /// Says from which seed it draws, if it does.
+    fn describe_seed(&self, _to: &mut Description) {}
+}
 
 /// A dataset: a tree of operations. Cloning makes another reference; nothing about it changes, so that any
 /// number of threads may use it. What it was made from is shared, not copied. At most 256 transformations
@@ -35,29 +64,34 @@ pub struct Dataset(Arc<DatasetNode>);
 
 /// An operation, what it is applied to, and what is known of its elements.
 struct DatasetNode {
-    op: Op,
+    op: Arc<dyn Operation>,
     inputs: Vec<Dataset>,
     facts: Facts,
 }
 
 impl Dataset {
-    /// The dataset that `op` makes of `inputs`. Fails as [`op::facts`].
-    pub(super) fn of(op: Op, inputs: &[Dataset]) -> Result<Dataset> {
-        let facts = op::facts(&op, &inputs.iter().map(Dataset::facts).collect::<Vec<_>>())?;
+    /// The dataset that `op` makes of `inputs`. Fails as [`Operation::facts`].
+    pub(super) fn of(op: Arc<dyn Operation>, inputs: &[Dataset]) -> Result<Dataset> {
+        let facts = op.facts(&inputs.iter().map(Dataset::facts).collect::<Vec<_>>())?;
         Ok(Dataset(Arc::new(DatasetNode { op, inputs: inputs.to_vec(), facts })))
     }
 
     /// The dataset that `op` makes of this one.
-    pub(super) fn then(&self, op: Op) -> Result<Dataset> {
-        Dataset::of(op, slice::from_ref(self))
+    pub(super) fn then(&self, op: impl Operation + 'static) -> Result<Dataset> {
+        Dataset::of(Arc::new(op), slice::from_ref(self))
     }
 
-    pub(super) fn op(&self) -> &Op {
-        &self.0.op
+    pub(super) fn op(&self) -> &dyn Operation {
+        &*self.0.op
     }
 
     pub(super) fn inputs(&self) -> &[Dataset] {
         &self.0.inputs
+    }
+
+    /// What a transformation is applied to, or the first of it.
+    pub(super) fn input(&self) -> &Dataset {
+        &self.0.inputs[0]
     }
 
     pub(super) fn facts(&self) -> &Facts {
@@ -66,11 +100,36 @@ impl Dataset {
 
     /// The same operations over a share of the files, with buffers, caches and counts of their own.
     pub(super) fn share_of_files(&self, share: &mut FileShare) -> Result<Dataset> {
-        if let Op::Files(list) = self.op() {
-            return Dataset::of(Op::Files(list.share(share)?), &[]);
-        }
         let inputs = self.inputs().iter().map(|input| input.share_of_files(share));
-        Dataset::of(self.op().anew(), &inputs.collect::<Result<Vec<_>>>()?)
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        let op = self.op().share(share)?;
+        Dataset::of(op.unwrap_or_else(|| Arc::clone(&self.0.op)), &inputs)
+    }
+
+    /// Passes over all that the operation is applied to.
+    pub(super) fn start_inputs(&self) -> Result<Vec<Box<dyn Pass<Value>>>> {
+        self.inputs().iter().map(Dataset::start).collect()
+    }
+
+    /// A pass over the row numbers of elements that are rows.
+    pub(super) fn start_rows(&self) -> Result<Box<dyn Pass<u64>>> {
+        match self.facts().rows_in_order() {
+            Some(arrays) => Ok(slices::in_order(arrays.rows)),
+            None => self.op().start_rows(self),
+        }
+    }
+
+    /// Says how the row numbers come about.
+    fn describe_rows(&self, to: &mut Description) {
+        if self.facts().rows_in_order().is_none() {
+            self.describe_op(to);
+            self.inputs().iter().for_each(|input| input.describe_rows(to));
+        }
+    }
+
+    fn describe_op(&self, to: &mut Description) {
+        to.stage(self.op().words(self.inputs().len()));
+        self.op().describe_seed(to);
     }
 
     /// The structure, dtypes and shapes of the elements.
@@ -98,132 +157,29 @@ impl fmt::Debug for Dataset {
 
 impl Pipeline for Dataset {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        if let Some(rows) = &self.facts().rows {
-            return Ok(slices::elements(&rows.arrays, &self.facts().spec, self.start_rows()?));
-        }
-        let spec = self.element_spec();
-        // Only of what is applied to something.
-        let input = || self.input()?.start();
-        let count = self.input().map_or(Cardinality::Unknown, Dataset::cardinality);
-        match self.op() {
-            Op::Tensors(elements, _) => Ok(from_tensors::start(elements)),
-            Op::Range(range) => Ok(range.start()),
-            Op::Generator(generated) => Ok(generated.start()),
-            Op::Files(list) => list.start(),
-            Op::Prefetch(depth) => prefetch::ahead(input()?, *depth, count),
-            Op::Map(map) => map.start(input()?),
-            Op::Batch(batch) => {
-                let plan = batch.plan(spec, count);
-                match &self.input()?.facts().rows {
-                    Some(RowFacts { arrays, in_order: true }) => batch::rows(plan, arrays, None),
-                    Some(rows) => {
-                        batch::rows(plan, &rows.arrays, Some(self.input()?.start_rows()?))
-                    }
-                    None => Ok(batch_elements::start(plan, input()?)),
-                }
+        match &self.facts().rows {
+            Some(rows) => {
+                Ok(slices::elements(&rows.arrays, self.element_spec(), self.start_rows()?))
             }
-            Op::PaddedBatch(batch) => {
-                let pad = Pad::new(spec)?;
-                Ok(gathered::start(*batch, spec, Numbering::new(None), pad, input()?))
-            }
-            Op::Rebatch(rebatch) => rebatch.start(spec, input()?),
-            Op::Zip(zip) => {
-                let finite = |input: &Dataset| input.cardinality() != Cardinality::Endless;
-                let first_finite = self.inputs().iter().position(finite).unwrap_or(0);
-                zip.start(self.start_inputs()?, first_finite)
-            }
-            Op::Concatenate => Ok(concatenate::start(self.start_inputs()?)),
-            Op::Slices(..)
-            | Op::Take(_)
-            | Op::Skip(_)
-            | Op::Shard(_)
-            | Op::Shuffle(_)
-            | Op::Repeat(_)
-            | Op::Cache(_) => self.start_reordered(input()?),
+            None => self.op().start(self),
         }
     }
 
     fn describe(&self, to: &mut Description) {
-        let facts = self.facts();
-        if let Some(rows) = &facts.rows {
+        if let Some(rows) = &self.facts().rows {
             to.stage("rows one by one".into());
             self.describe_rows(to);
             return to.stage(rows.arrays.to_string());
         }
         self.describe_op(to);
         for input in self.inputs() {
-            match (self.op(), &input.facts().rows) {
-                (Op::Batch(_), Some(rows)) => {
+            match &input.facts().rows {
+                Some(rows) if self.op().takes_rows() => {
                     input.describe_rows(to);
                     to.stage(rows.arrays.to_string());
                 }
                 _ => input.describe(to),
             }
-        }
-    }
-}
-
-impl Dataset {
-    /// Passes over all that the operation is applied to.
-    fn start_inputs(&self) -> Result<Vec<Box<dyn Pass<Value>>>> {
-        self.inputs().iter().map(Dataset::start).collect()
-    }
-
-    /// What the operation is applied to, or the first of it.
-    fn input(&self) -> Result<&Dataset> {
-        self.inputs().first().ok_or_else(op::nothing)
-    }
-
-    /// A pass over the row numbers of elements that are rows.
-    fn start_rows(&self) -> Result<Box<dyn Pass<u64>>> {
-        match self.facts().rows_in_order() {
-            Some(arrays) => Ok(slices::in_order(arrays.rows)),
-            None => self.start_reordered(self.input()?.start_rows()?),
-        }
-    }
-
-    /// A pass of an operation that only says which items come when, over items of `input`.
-    fn start_reordered<T: Cacheable>(&self, input: Box<dyn Pass<T>>) -> Result<Box<dyn Pass<T>>> {
-        let count = self.input()?.cardinality();
-        match self.op() {
-            Op::Take(most) => Ok(take::part(0, Some(*most), input)),
-            Op::Skip(least) => Ok(take::part(*least, None, input)),
-            Op::Shard(shard) => Ok(shard.start(input)),
-            Op::Shuffle(shuffle) => Ok(shuffle.start(count, input)),
-            Op::Repeat(rounds) => Ok(repeat::start(*rounds, input)),
-            Op::Cache(cached) => Ok(cache::start(cached, count, input)),
-            // No catch-all: the compiler names a new operation that is missing here.
-            Op::Slices(..)
-            | Op::Tensors(..)
-            | Op::Range(_)
-            | Op::Generator(_)
-            | Op::Files(_)
-            | Op::Prefetch(_)
-            | Op::Map(_)
-            | Op::Batch(_)
-            | Op::PaddedBatch(_)
-            | Op::Rebatch(_)
-            | Op::Zip(_)
-            | Op::Concatenate => {
-                Err(Error::Internal("an operation that does not only reorder".into()))
-            }
-        }
-    }
-
-    /// Says how the row numbers come about.
-    fn describe_rows(&self, to: &mut Description) {
-        if self.facts().rows_in_order().is_none() {
-            self.describe_op(to);
-            self.inputs().iter().for_each(|input| input.describe_rows(to));
-        }
-    }
-
-    fn describe_op(&self, to: &mut Description) {
-        to.stage(self.op().words(self.inputs().len()));
-        match self.op() {
-            Op::Shuffle(shuffle) => shuffle.describe_seed(to),
-            Op::Files(list) => list.describe_order(to),
-            _ => {}
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::input::batch::BatchParameters;
+use crate::input::batch_parameters::BatchParameters;
 use crate::input::batched::check_batches;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;

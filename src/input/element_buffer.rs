@@ -65,12 +65,6 @@ impl<F: Reusable> BufferPool<F> {
     /// Elements come back about in the order in which they went out, so looking begins behind
     /// the buffer that was claimed last.
     pub(super) fn claim(&mut self, make: impl Fn() -> Result<F>) -> Result<&mut F> {
-        let index = self.claim_place(make)?;
-        Ok(&mut self.buffers[index])
-    }
-
-    /// As [`BufferPool::claim`]: the buffer's place in the pool. It is the claimer's until the next claim.
-    pub(super) fn claim_place(&mut self, make: impl Fn() -> Result<F>) -> Result<usize> {
         // Those of small pools are made at once, so that no later element asks for memory.
         while self.buffers.len() < self.reserved.min(LOOKS) {
             self.buffers.push(make()?);
@@ -88,12 +82,7 @@ impl<F: Reusable> BufferPool<F> {
                 other
             }
         };
-        Ok(index)
-    }
-
-    /// The buffer at a place that was claimed.
-    pub(super) fn at(&mut self, place: usize) -> &mut F {
-        &mut self.buffers[place]
+        Ok(&mut self.buffers[index])
     }
 
     /// How many buffers there are at most.
@@ -229,16 +218,6 @@ impl LeafBuffer<'_> {
     /// The tensor as it was last made.
     pub(super) fn tensor(&self) -> &Tensor {
         self.tensor
-    }
-
-    /// Cuts the tensor down to its first `rows` rows.
-    pub(super) fn shorten(&mut self, rows: usize) -> Result<()> {
-        let (layout, _) = self.tensor.layout().slice(0, 0, rows, 1)?;
-        let (dtype, (storage, offset)) = (self.tensor.dtype(), self.tensor.storage());
-        let storage = Arc::clone(storage);
-        let device = self.tensor.device();
-        let parts = TensorParts { storage: &storage, dtype, layout, offset, device, share: None };
-        if self.tensor.try_replace(&parts) { Ok(()) } else { Err(in_use()) }
     }
 
     /// Makes the tensor a view of `source`: `layout`, `elements` further on.

@@ -97,9 +97,9 @@ impl Facts {
         Facts { rows, batched, ..Facts::source(spec, Cardinality::Exact(arrays.rows)) }
     }
 
-    /// Those of `first`, above which one more operation lies, which is applied to `inputs`. INVALID_ARGUMENT if
-    /// too many lie above each other, or beside each other.
-    pub(super) fn above(first: &Facts, inputs: &[&Facts]) -> Result<Facts> {
+    /// Those of the first of `inputs`, above which one more operation lies, which is applied to them all.
+    /// INVALID_ARGUMENT if too many lie above each other, or beside each other.
+    pub(super) fn above(inputs: &[&Facts]) -> Result<Facts> {
         let (mut deepest, mut stages) = (0, 1_usize);
         for input in inputs {
             deepest = deepest.max(input.depth);
@@ -125,7 +125,7 @@ impl Facts {
                 ),
             ));
         }
-        Ok(Facts { depth: deepest + 1, stages, ..first.clone() })
+        Ok(Facts { depth: deepest + 1, stages, ..inputs[0].clone() })
     }
 
     /// The size of the batches that the elements are, as far as it is known before the first one.

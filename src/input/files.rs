@@ -1,6 +1,8 @@
 //! Files as a source: the elements of the datasets that a function of the caller's makes of them.
 
-use std::fmt;
+use crate::input::arguments::in_range;
+use crate::input::dataset::{Dataset, Operation};
+use crate::input::reorder::Reorder;
 use std::sync::Arc;
 
 use crate::error::memory;
@@ -19,7 +21,7 @@ use crate::text::Text;
 use crate::values::Value;
 
 /// More files than this are not read by turns.
-pub(super) const MAX_AT_ONCE: i64 = 4096;
+const MAX_AT_ONCE: i64 = 4096;
 
 /// As how many transformations a dataset of files counts, and one fewer than which may be in the datasets
 /// that are made of the files: those are not known when the pipeline is built.
@@ -55,42 +57,83 @@ pub struct File<'a> {
     pub path: &'a Text,
 }
 
-/// What a function of the caller's has made of a file.
-pub(super) struct OpenedDataset {
-    pub(super) facts: Facts,
-    pub(super) pipeline: Box<dyn Pipeline>,
-}
+type OpenFunction = Arc<dyn Fn(File<'_>) -> Result<Dataset> + Send + Sync>;
 
-type OpenFunction = Arc<dyn Fn(File<'_>) -> Result<OpenedDataset> + Send + Sync>;
+impl Dataset {
+    /// The elements of the datasets that `open` makes of files, which are known by their `paths`: what is
+    /// at a path, if anything, is known to the function alone.
+    ///
+    /// A file is opened when its first element is wanted, and again in each pass and each round; it is
+    /// closed when its dataset has ended. A shuffle in the dataset of one file therefore has the same order
+    /// in each round; one of the dataset of all files has not. Where ranks read files of their own
+    /// ([`Sharding::File`](crate::input::Sharding::File)), file i is opened by one of them alone.
+    ///
+    /// A file that cannot be opened is the failure of the element that is asked for then, and left out;
+    /// after RESOURCE_EXHAUSTED it is opened again instead.
+    /// INVALID_ARGUMENT: no files, numbers that are below 1, more than 4096 files at once, a spec without
+    /// tensors; while iterating, elements that are not as the spec says, and a file's dataset of more than
+    /// 127 transformations, of which a dataset of files counts as 128.
+    pub fn from_files(
+        paths: &[&str],
+        open: impl Fn(File<'_>) -> Result<Dataset> + Send + Sync + 'static,
+        options: FilesOptions,
+    ) -> Result<Dataset> {
+        if paths.is_empty() {
+            return Err(Error::invalid("paths", "none; a dataset of files has one or more"));
+        }
+        let FilesOptions { element_spec, files_at_once, elements_in_turn, shuffle_files } = options;
+        let what = format_args!("between 1 and {MAX_AT_ONCE}");
+        let at_once = in_range("open_file_count", files_at_once, 1..=MAX_AT_ONCE, what)?;
+        let in_turn = in_range("consecutive_count", elements_in_turn, 1.., "1 or more")?;
+        let source = FileSource {
+            paths: paths.iter().map(|&path| path.into()).collect(),
+            open: Arc::new(open),
+            spec: ElementSpec::tuple(Vec::new())?,
+            at_once,
+            // Nobody's turn ends where it is nobody else's.
+            in_turn: if at_once == 1 { u64::MAX } else { in_turn },
+            shuffle: shuffle_files,
+        };
+        let spec = match element_spec {
+            Some(spec) => spec,
+            None => source.dataset(0)?.element_spec().clone(),
+        };
+        spec.check_describes_elements("element_spec")?;
+        let source = Arc::new(FileSource { spec, ..source });
+        let own = Arc::new((0..paths.len()).collect());
+        let list = FileList { own, share: None, order: source.order(), source };
+        Dataset::of(Arc::new(list), &[])
+    }
+}
 
 /// Files of a list that are read: all, or some.
 #[derive(Clone)]
-pub(super) struct FileList {
-    pub(super) source: Arc<FileSource>,
+struct FileList {
+    source: Arc<FileSource>,
     /// The numbers of the files that are read.
-    pub(super) own: Arc<Vec<usize>>,
+    own: Arc<Vec<usize>>,
     /// Which share of the list they are, if they are not all.
-    pub(super) share: Option<(usize, usize)>,
+    share: Option<(usize, usize)>,
     /// In which order they are opened; none: in that of the list.
-    pub(super) order: Option<Shuffle>,
+    order: Option<Shuffle>,
 }
 
 /// The files, and how they are read.
-pub(super) struct FileSource {
-    pub(super) paths: Vec<Text>,
-    pub(super) open: OpenFunction,
-    pub(super) spec: ElementSpec,
-    pub(super) at_once: usize,
-    pub(super) in_turn: u64,
-    pub(super) shuffle: Option<u64>,
+struct FileSource {
+    paths: Vec<Text>,
+    open: OpenFunction,
+    spec: ElementSpec,
+    at_once: usize,
+    in_turn: u64,
+    shuffle: Option<u64>,
 }
 
 impl FileSource {
     /// The dataset that the function makes of the file with this number.
-    pub(super) fn dataset(&self, number: usize) -> Result<OpenedDataset> {
+    fn dataset(&self, number: usize) -> Result<Dataset> {
         let path = &self.paths[number];
         let dataset = (self.open)(File { number, path })?;
-        let depth = dataset.facts.depth;
+        let depth = dataset.facts().depth;
         if depth >= DEPTH {
             let most = DEPTH - 1;
             return Err(Error::invalid(
@@ -105,9 +148,9 @@ impl FileSource {
     }
 
     /// As [`FileSource::dataset`], with elements that can be as the spec says.
-    fn fitting(&self, number: usize) -> Result<OpenedDataset> {
+    fn fitting(&self, number: usize) -> Result<Dataset> {
         let dataset = self.dataset(number)?;
-        let other = &dataset.facts.spec;
+        let other = dataset.element_spec();
         self.spec.common(other, &|| {
             Error::invalid(
                 "dataset",
@@ -121,36 +164,35 @@ impl FileSource {
         Ok(dataset)
     }
 
-    pub(super) fn order(&self) -> Option<Shuffle> {
+    fn order(&self) -> Option<Shuffle> {
         self.shuffle.map(Shuffle::all)
     }
 }
 
-impl FileList {
-    /// What is known of the elements.
-    pub(super) fn facts(&self) -> Facts {
+impl Operation for FileList {
+    fn facts(&self, _inputs: &[&Facts]) -> Result<Facts> {
         let paths = &self.source.paths;
         let names = agreement(&paths.iter().map(|path| &**path).collect::<Vec<&str>>());
         let files =
             Files { count: paths.len(), names, first: paths[0].clone(), rows: None, whole: None };
         let facts = Facts::source(self.source.spec.clone(), Cardinality::Unknown);
-        Facts { files: Some(files), depth: DEPTH, ..facts }
+        Ok(Facts { files: Some(files), depth: DEPTH, ..facts })
     }
 
-    /// The files of one share.
-    pub(super) fn share(&self, share: &mut FileShare) -> Result<FileList> {
+    fn share(&self, share: &mut FileShare) -> Result<Option<Arc<dyn Operation>>> {
         let mut own = memory::list(self.own.len(), "numbers of files")?;
         own.extend(self.own.iter().filter(|_| share.has_next()));
         let source = Arc::clone(&self.source);
         let order = source.order();
-        Ok(FileList { source, own: Arc::new(own), share: Some(share.place()), order })
+        let share = Some(share.place());
+        Ok(Some(Arc::new(FileList { source, own: Arc::new(own), share, order })))
     }
 
-    pub(super) fn start(&self) -> Result<Box<dyn Pass<Value>>> {
+    fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
         let count = self.own.len() as u64;
         let numbers = slices::in_order(count);
         let order = match &self.order {
-            Some(shuffle) => shuffle.start(Cardinality::Exact(count), numbers),
+            Some(shuffle) => shuffle.pass(Cardinality::Exact(count), numbers),
             None => numbers,
         };
         Ok(Box::new(FilesPass {
@@ -168,26 +210,23 @@ impl FileList {
         }))
     }
 
-    /// Says in which order they are opened, if that is another one than that of the list.
-    pub(super) fn describe_order(&self, to: &mut Description) {
+    fn describe_seed(&self, to: &mut Description) {
         if let Some(shuffle) = &self.order {
             to.stage(shuffle.to_string());
-            shuffle.describe_seed(to);
+            Reorder::describe_seed(shuffle, to);
         }
     }
-}
 
-impl fmt::Display for FileList {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn words(&self, _inputs: usize) -> String {
         let FileSource { paths, spec, at_once, in_turn, .. } = &*self.source;
-        write!(formatter, "{} files", self.own.len())?;
+        let mut words = format!("{} files", self.own.len());
         if let Some((index, shares)) = self.share {
-            write!(formatter, " of {}, share {index} of {shares}", paths.len())?;
+            words += &format!(" of {}, share {index} of {shares}", paths.len());
         }
         if *at_once > 1 {
-            write!(formatter, ", {at_once} at once, {in_turn} elements in turn")?;
+            words += &format!(", {at_once} at once, {in_turn} elements in turn");
         }
-        write!(formatter, ", of {spec}")
+        format!("{words}, of {spec}")
     }
 }
 
@@ -225,8 +264,8 @@ impl FilesPass {
         let number = self.own.get(place as usize).copied();
         let number = number.ok_or_else(|| Error::Internal("a file that is not there".into()))?;
         let dataset = self.source.fitting(number)?;
-        let description = dataset.pipeline.description();
-        let mut pass = dataset.pipeline.start()?;
+        let description = dataset.description();
+        let mut pass = dataset.start()?;
         pass.reserve(self.reserved);
         if self.announced {
             pass.announce();
@@ -254,9 +293,9 @@ impl FilesPass {
         Ok(!self.open.is_empty())
     }
 
-    /// So many elements have come from the file whose turn it is.
-    fn gave(&mut self, elements: u64) {
-        self.left -= elements;
+    /// An element has come from the file whose turn it is.
+    fn gave(&mut self) {
+        self.left -= 1;
         if self.left == 0 {
             self.turn = (self.turn + 1) % self.open.len();
             self.left = self.source.in_turn;
@@ -272,7 +311,6 @@ impl FilesPass {
 
     fn close_all(&mut self) {
         self.open.clear();
-        self.place.clear();
         (self.turn, self.vacant, self.left) = (0, false, self.source.in_turn);
         self.all_opened = false;
     }
@@ -283,7 +321,7 @@ impl Pass<Value> for FilesPass {
         while self.provide()? {
             match self.open[self.turn].pass.next()? {
                 Some(element) => {
-                    self.gave(1);
+                    self.gave();
                     self.source.spec.check(&element, "an element of a file")?;
                     return Ok(Some(element));
                 }
@@ -295,7 +333,7 @@ impl Pass<Value> for FilesPass {
 
     fn restart(&mut self) -> Result<()> {
         self.close_all();
-        self.order.restart()
+        self.place.restart(&mut *self.order)
     }
 
     fn save(&self, to: &mut StateWriter) {
@@ -314,7 +352,7 @@ impl Pass<Value> for FilesPass {
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.close_all();
-        self.order.restore(from)?;
+        self.place.restore(&mut *self.order, from)?;
         (self.all_opened, self.vacant) = (from.flag()?, from.flag()?);
         self.turn = from.index(self.source.at_once, "the turn of files")?;
         self.left = from.at_most(self.source.in_turn, "what is left of a turn")?;
@@ -340,20 +378,6 @@ impl Pass<Value> for FilesPass {
             self.open.push(file);
         }
         Ok(())
-    }
-
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let mut skipped = 0;
-        while skipped < count && self.provide()? {
-            let wanted = (count - skipped).min(self.left);
-            let passed = self.open[self.turn].pass.skip(wanted)?;
-            skipped += passed;
-            match passed == wanted {
-                true => self.gave(passed),
-                false => self.close(),
-            }
-        }
-        Ok(skipped)
     }
 
     fn reserve(&mut self, items: usize) {

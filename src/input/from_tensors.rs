@@ -1,14 +1,90 @@
 //! Elements that the caller has made.
 
+use crate::input::cardinality::Cardinality;
+use crate::input::dataset::{Dataset, Operation};
+use crate::input::facts::Facts;
+use crate::input::memory;
+use crate::input::spec::{ElementSpec, LeafSpec};
+use crate::tensor::Tensor;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::memory::list;
+use crate::error::{Error, Result};
 use crate::input::indexed::{self, Indexed};
 use crate::input::pass::Pass;
 use crate::values::Value;
 
-pub(super) fn start(elements: &Arc<Vec<Value>>) -> Box<dyn Pass<Value>> {
-    indexed::start(TensorElements(Arc::clone(elements)), elements.len() as u64)
+impl Dataset {
+    /// One element: `element`, a tensor or a nest of tensors. The tensors are shared, not copied,
+    /// and must not be written while the dataset or its element is in use.
+    ///
+    /// INVALID_ARGUMENT: per-replica values, variables, no tensor at all.
+    pub fn from_tensors(element: &Value) -> Result<Dataset> {
+        let spec =
+            ElementSpec::describe(element, "element", &mut |tensor| Ok(LeafSpec::of(tensor)))?;
+        if spec.leaves() == 0 {
+            return Err(Error::invalid("element", "it contains no tensor"));
+        }
+        of_elements(spec, vec![memory::read_only_value(element)?])
+    }
+
+    /// One element for each tensor. They have one dtype and rank; their shapes may differ, so that
+    /// the element spec has no sizes. They are shared as by [`Dataset::from_tensors`].
+    ///
+    /// INVALID_ARGUMENT: no tensors, another dtype or rank.
+    pub fn elements(tensors: &[Tensor]) -> Result<Dataset> {
+        let first = tensors.first().ok_or_else(|| {
+            Error::invalid(
+                "tensors",
+                "none; give one or more, which say the dtype and the dimensions",
+            )
+        })?;
+        let mut elements = list(tensors.len(), "elements")?;
+        for (position, tensor) in tensors.iter().enumerate() {
+            if tensor.dtype() != first.dtype() || tensor.shape().rank() != first.shape().rank() {
+                return Err(Error::invalid(
+                    "tensors",
+                    format!(
+                        "tensor {position} is {} of shape {}, tensor 0 is {} of shape {}; all have \
+                         one dtype and rank",
+                        tensor.dtype(),
+                        tensor.shape(),
+                        first.dtype(),
+                        first.shape()
+                    ),
+                ));
+            }
+            elements.push(Value::Tensor(memory::read_only(tensor)?));
+        }
+        let shape = vec![None; first.shape().rank()];
+        of_elements(ElementSpec::Leaf(LeafSpec { dtype: first.dtype(), shape }), elements)
+    }
+}
+
+fn of_elements(spec: ElementSpec, elements: Vec<Value>) -> Result<Dataset> {
+    Dataset::of(Arc::new(Tensors { elements: Arc::new(elements), spec }), &[])
+}
+
+/// Elements in memory.
+struct Tensors {
+    elements: Arc<Vec<Value>>,
+    spec: ElementSpec,
+}
+
+impl Operation for Tensors {
+    fn facts(&self, _inputs: &[&Facts]) -> Result<Facts> {
+        let count = Cardinality::Exact(self.elements.len() as u64);
+        Ok(Facts::source(self.spec.clone(), count))
+    }
+
+    fn words(&self, _inputs: usize) -> String {
+        format!("{} elements in memory", self.elements.len())
+    }
+
+    fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+        let elements = TensorElements(Arc::clone(&self.elements));
+        Ok(indexed::start(elements, self.elements.len() as u64))
+    }
 }
 
 struct TensorElements(Arc<Vec<Value>>);

@@ -1,5 +1,8 @@
 //! Elements that the caller makes while they are asked for.
 
+use crate::input::cardinality::Cardinality;
+use crate::input::dataset::{Dataset, Operation};
+use crate::input::facts::Facts;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -22,21 +25,49 @@ pub trait Generator: Send {
 
 type Begin = Arc<dyn Fn() -> Result<Box<dyn Generator>> + Send + Sync>;
 
-#[derive(Clone)]
-pub(super) struct Generated {
-    pub(super) begin: Begin,
-    pub(super) spec: ElementSpec,
+impl Dataset {
+    /// The elements of generators, which are as `element_spec` says. `begin` makes a generator
+    /// for each pass, when its first element is asked for; passes know nothing of each other.
+    ///
+    /// A generator's place can only be found again by going there: a restored pass begins one, resets
+    /// it as often as the other one was, and asks for as many elements as that one had given since.
+    /// It must give the same ones then.
+    ///
+    /// INVALID_ARGUMENT: a spec without tensors, or with per-replica values; while iterating, an
+    /// element that is not as the spec says.
+    pub fn from_generator(
+        element_spec: ElementSpec,
+        begin: impl Fn() -> Result<Box<dyn Generator>> + Send + Sync + 'static,
+    ) -> Result<Dataset> {
+        element_spec.check_describes_elements("element_spec")?;
+        let generated = Generated { begin: Arc::new(begin), spec: element_spec };
+        Dataset::of(Arc::new(generated), &[])
+    }
 }
 
-impl Generated {
-    pub(super) fn start(&self) -> Box<dyn Pass<Value>> {
-        Box::new(GeneratedPass {
+#[derive(Clone)]
+struct Generated {
+    begin: Begin,
+    spec: ElementSpec,
+}
+
+impl Operation for Generated {
+    fn facts(&self, _inputs: &[&Facts]) -> Result<Facts> {
+        Ok(Facts::source(self.spec.clone(), Cardinality::Unknown))
+    }
+
+    fn words(&self, _inputs: usize) -> String {
+        format!("generator of {}", self.spec)
+    }
+
+    fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+        Ok(Box::new(GeneratedPass {
             generated: self.clone(),
             generator: None,
             done: Done::default(),
             next: None,
             ended: false,
-        })
+        }))
     }
 }
 

@@ -1,11 +1,12 @@
-//! An item that was taken of an input, and that there was no memory to make anything of.
+//! An item that was taken of an input, and that nothing was made of: there was no memory for it, or another input
+//! has failed.
 //!
 //! A call that fails for want of memory loses nothing: the next one tries again with the same item. Until
 //! then the pass is before it, which is what its position says.
 
 use crate::error::{Result, Status};
 use crate::input::pass::Pass;
-use crate::input::position::StateWriter;
+use crate::input::position::{StateReader, StateWriter};
 
 /// The item that comes next, if it was taken already.
 pub(super) struct Held<T> {
@@ -17,17 +18,35 @@ pub(super) struct Held<T> {
 impl<T> Held<T> {
     /// Nothing yet of `input`.
     pub(super) fn of(input: &dyn Pass<T>) -> Held<T> {
-        Held { item: None, before: place_before(input) }
+        let mut at = StateWriter::default();
+        input.save(&mut at);
+        Held { item: None, before: StateWriter::with_room_of(&at) }
+    }
+
+    /// Holds the next item of `input`, unless one is held. Whether one is.
+    pub(super) fn fill(&mut self, input: &mut dyn Pass<T>) -> Result<bool> {
+        if self.item.is_none() {
+            self.before.clear();
+            input.save(&mut self.before);
+            self.item = input.next()?;
+        }
+        Ok(self.item.is_some())
+    }
+
+    /// The item that is held, which is not any more.
+    pub(super) fn take(&mut self) -> Option<T> {
+        self.item.take()
+    }
+
+    /// Whether an item is held.
+    pub(super) fn is_some(&self) -> bool {
+        self.item.is_some()
     }
 
     /// The item that is held, or else the next one of `input`.
     pub(super) fn next(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
-        if self.item.is_some() {
-            return Ok(self.item.take());
-        }
-        self.before.clear();
-        input.save(&mut self.before);
-        input.next()
+        self.fill(input)?;
+        Ok(self.take())
     }
 
     /// Returns what was made of `item`, and holds the item if there was no memory for it. After any other
@@ -39,11 +58,6 @@ impl<T> Held<T> {
         made
     }
 
-    /// Nothing is held any more.
-    pub(super) fn clear(&mut self) {
-        self.item = None;
-    }
-
     /// Writes down where the pass over `input` is.
     pub(super) fn save(&self, input: &dyn Pass<T>, to: &mut StateWriter) {
         match self.item {
@@ -52,21 +66,21 @@ impl<T> Held<T> {
         }
     }
 
-    /// Passes over items, of which the one that is held is the first.
-    pub(super) fn skip(&mut self, input: &mut dyn Pass<T>, count: u64) -> Result<u64> {
-        let held = u64::from(count > 0 && self.item.is_some());
-        if held > 0 {
-            self.item = None;
-        }
-        Ok(held + input.skip(count - held)?)
+    /// Takes `input` to where it was.
+    pub(super) fn restore(
+        &mut self,
+        input: &mut dyn Pass<T>,
+        from: &mut StateReader<'_>,
+    ) -> Result<()> {
+        self.item = None;
+        input.restore(from)
     }
-}
 
-/// Memory for places of `input`, which has not begun.
-pub(super) fn place_before<T>(input: &dyn Pass<T>) -> StateWriter {
-    let mut at = StateWriter::default();
-    input.save(&mut at);
-    StateWriter::with_room_of(&at)
+    /// Begins another round of `input`.
+    pub(super) fn restart(&mut self, input: &mut dyn Pass<T>) -> Result<()> {
+        self.item = None;
+        input.restart()
+    }
 }
 
 /// Whether there was no memory for it, so that another attempt may succeed.

@@ -7,7 +7,7 @@ use crate::device::DeviceId;
 use crate::error::Result;
 use crate::input::distribute_options::DistributeOptions;
 use crate::input::facts::Files;
-use crate::input::gathered::GatheredElements;
+use crate::input::held::Held;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::spec::ElementSpec;
@@ -57,7 +57,7 @@ pub(super) struct InStepPass {
     /// Where the component of each replica is to be.
     devices: Arc<[DeviceId]>,
     /// The element at hand. It stays if the ranks cannot agree.
-    taken: GatheredElements,
+    taken: Held<Value>,
     /// What stands for an element if there is none.
     nothing: Option<Value>,
     ended: bool,
@@ -73,14 +73,14 @@ impl InStepPass {
         mut input: Box<dyn Pass<Value>>,
     ) -> InStepPass {
         input.reserve(1);
-        let (taken, nothing) = (GatheredElements::default(), None);
+        let (taken, nothing) = (Held::of(&*input), None);
         InStepPass { group, spec, devices, taken, nothing, ended: false, input }
     }
 
     fn take(&mut self) -> Result<()> {
-        self.ended = self.ended || !self.taken.fill(1, &mut *self.input)?;
+        self.ended = self.ended || !self.taken.fill(&mut *self.input)?;
         // Before the ranks meet: a step that they have agreed on must not fail on one of them.
-        if self.taken.elements.is_empty() && self.nothing.is_none() && !self.group.drops_partial {
+        if !self.taken.is_some() && self.nothing.is_none() && !self.group.drops_partial {
             self.nothing = Some(nothing(&self.spec, &self.devices)?);
         }
         Ok(())
@@ -90,7 +90,7 @@ impl InStepPass {
 impl Pass<Value> for InStepPass {
     fn next(&mut self) -> Result<Option<Value>> {
         let own = self.take();
-        let has = !self.taken.elements.is_empty();
+        let has = self.taken.is_some();
         let RankGroup { ranks, drops_partial, files } = &self.group;
         // Ranks whose lists differ would read some files twice and others not at all.
         let quantities = |add: &mut AddQuantity<'_>| {
@@ -109,8 +109,7 @@ impl Pass<Value> for InStepPass {
         }
         drop(collective);
         let ends = !any || (*drops_partial && !all);
-        let element = self.taken.elements.pop();
-        self.taken.clear();
+        let element = self.taken.take();
         if ends {
             self.ended = true;
             return Ok(None);
@@ -119,9 +118,8 @@ impl Pass<Value> for InStepPass {
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.taken.clear();
         self.ended = false;
-        self.input.restart()
+        self.taken.restart(&mut *self.input)
     }
 
     fn save(&self, to: &mut StateWriter) {
@@ -131,11 +129,11 @@ impl Pass<Value> for InStepPass {
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.ended = from.flag()?;
-        self.taken.restore(1, &mut *self.input, from)
+        self.taken.restore(&mut *self.input, from)
     }
 
-    fn input(&mut self) -> Option<&mut dyn Pass<Value>> {
-        Some(&mut *self.input)
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+        visit(&mut *self.input);
     }
 }
 

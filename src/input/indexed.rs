@@ -56,10 +56,6 @@ impl<I: Indexed> Pass<I::Item> for IndexedPass<I> {
         Ok(skipped)
     }
 
-    fn passes_freely(&self) -> bool {
-        true
-    }
-
     fn reserve(&mut self, items: usize) {
         self.items.reserve(items);
     }

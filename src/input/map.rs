@@ -1,5 +1,8 @@
 //! A function of the caller's, applied to each element.
 
+use crate::input::arguments::in_range;
+use crate::input::dataset::{Dataset, Operation};
+use crate::input::facts::Facts;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -10,14 +13,14 @@ use crate::error::memory::exhausted;
 use crate::error::{Error, Result, Status};
 use crate::executor::pool::{Outcome, Pool};
 use crate::input::held::Held;
-use crate::input::pass::Pass;
+use crate::input::pass::{Pass, Pipeline};
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::spec::ElementSpec;
 use crate::input::work::WorkChain;
 use crate::values::Value;
 
 /// More calls at once than this are no parallelism any more.
-pub(super) const MAX_PARALLEL_CALLS: i64 = 4096;
+const MAX_PARALLEL_CALLS: i64 = 4096;
 
 /// How a function is applied to elements.
 #[derive(Clone, Debug, Default)]
@@ -31,11 +34,39 @@ pub struct MapOptions {
 
 type Function = Arc<dyn Fn(&Value) -> Result<Value> + Send + Sync>;
 
+impl Dataset {
+    /// The results of `function` for each element, in the order of the elements.
+    ///
+    /// With parallel calls, that many elements are taken at a time and given to the function on
+    /// as many threads, which belong to the iterator and end with it. What comes out does not depend
+    /// on their number: results are in order, and a failure, of the function or of the input, stands
+    /// in the place of its element; after it the next elements come. After RESOURCE_EXHAUSTED the same
+    /// element comes again: the function is called with it once more. The function must not keep
+    /// elements that it changes nothing about: their memory is used again when they are dropped.
+    ///
+    /// INVALID_ARGUMENT: a number of calls that is not in [0, 4096], a spec without tensors; while
+    /// iterating, a result that is not as its spec says. With parallel calls, RESOURCE_EXHAUSTED
+    /// from `next` if there can be no thread at all: no element is lost, and the next call tries
+    /// again. Where the system allows fewer threads, fewer calls run at once.
+    pub fn map(
+        &self,
+        function: impl Fn(&Value) -> Result<Value> + Send + Sync + 'static,
+        options: MapOptions,
+    ) -> Result<Dataset> {
+        let what = format_args!("between 0 and {MAX_PARALLEL_CALLS}");
+        let calls =
+            in_range("parallel_call_count", options.parallel_calls, 0..=MAX_PARALLEL_CALLS, what)?;
+        let spec = options.element_spec.unwrap_or_else(|| self.element_spec().clone());
+        spec.check_describes_elements("element_spec")?;
+        self.then(Map { function: Arc::new(function), calls, spec })
+    }
+}
+
 #[derive(Clone)]
-pub(super) struct Map {
-    pub(super) function: Function,
-    pub(super) calls: usize,
-    pub(super) spec: ElementSpec,
+struct Map {
+    function: Function,
+    calls: usize,
+    spec: ElementSpec,
 }
 
 impl Map {
@@ -44,8 +75,23 @@ impl Map {
         self.spec.check(&result, "the result of a mapped function")?;
         Ok(result)
     }
+}
 
-    pub(super) fn start(&self, mut input: Box<dyn Pass<Value>>) -> Result<Box<dyn Pass<Value>>> {
+impl Operation for Map {
+    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
+        let mut facts = Facts::above(inputs)?;
+        // A batch stays a batch of as many rows, as far as anybody knows.
+        facts.set_file_rows(inputs[0].rows_of_batches());
+        facts.replace(self.spec.clone());
+        Ok(facts)
+    }
+
+    fn words(&self, _inputs: usize) -> String {
+        format!("map to {}", self.spec)
+    }
+
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+        let mut input = dataset.input().start()?;
         let mapper = self.clone();
         if self.calls <= 1 {
             return Ok(each(input, move |element| mapper.apply(element)));
@@ -88,7 +134,7 @@ impl Map {
 }
 
 /// A pass over what `function` makes of each element of `input`.
-pub(super) fn each<F>(input: Box<dyn Pass<Value>>, function: F) -> Box<dyn Pass<Value>>
+fn each<F>(input: Box<dyn Pass<Value>>, function: F) -> Box<dyn Pass<Value>>
 where
     F: Fn(&Value) -> Result<Value> + Send + 'static,
 {
@@ -110,8 +156,7 @@ impl<F: Fn(&Value) -> Result<Value> + Send> Pass<Value> for EachPass<F> {
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.held.clear();
-        self.input.restart()
+        self.held.restart(&mut *self.input)
     }
 
     fn save(&self, to: &mut StateWriter) {
@@ -119,16 +164,15 @@ impl<F: Fn(&Value) -> Result<Value> + Send> Pass<Value> for EachPass<F> {
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
-        self.held.clear();
-        self.input.restore(from)
+        self.held.restore(&mut *self.input, from)
     }
 
     fn skip(&mut self, count: u64) -> Result<u64> {
-        self.held.skip(&mut *self.input, count)
+        self.input.skip(count)
     }
 
-    fn input(&mut self) -> Option<&mut dyn Pass<Value>> {
-        Some(&mut *self.input)
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+        visit(&mut *self.input);
     }
 }
 
@@ -290,7 +334,7 @@ impl Pass<Value> for ParallelPass {
         Ok(skipped + self.input.skip(count - skipped)?)
     }
 
-    fn input(&mut self) -> Option<&mut dyn Pass<Value>> {
-        Some(&mut *self.input)
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+        visit(&mut *self.input);
     }
 }

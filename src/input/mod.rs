@@ -2,9 +2,9 @@
 //!
 //! A [`Dataset`] is a description and holds no position: a tree of operations, with what is known of the
 //! elements of each. Iterating makes a *pass* from it ([`PassIterator`]); passes of one dataset are independent
-//! of each other. `op` lists all operations and derives what is known of an operation's elements from what is
-//! known of its inputs'. Each operation is a file of its own, with its parameters and its `Pass` (what iterating
-//! does). The methods on [`Dataset`] that make one are in `sources` and `transformations`.
+//! of each other. Each operation is a file of its own: the method on [`Dataset`] that checks the arguments and makes it,
+//! what is known of its elements given what is known of its inputs' (`Operation`, or `Reorder` where items of any
+//! kind come in another order), and its `Pass` (what iterating does).
 //!
 //! Datasets over arrays stay *indexed* through zip, shuffle, take, skip and repeat: these work on
 //! row numbers alone, and batch then copies each row once, from the array into the batch, or
@@ -15,7 +15,8 @@
 
 mod arguments;
 mod batch;
-mod batch_elements;
+mod batch_parameters;
+mod batch_rows;
 mod batched;
 mod cache;
 mod cardinality;
@@ -45,14 +46,13 @@ pub(crate) mod npy;
 pub(crate) mod npz;
 mod numbering;
 mod numpy;
-mod op;
-mod padded;
 mod pass;
 mod position;
 mod position_text;
 mod prefetch;
 mod range;
 mod rebatch;
+mod reorder;
 mod repeat;
 mod replay_log;
 mod round_robin;
@@ -62,8 +62,8 @@ mod slices;
 mod sources;
 mod spec;
 mod split;
+mod stack;
 mod take;
-mod transformations;
 mod window;
 mod work;
 mod zip;

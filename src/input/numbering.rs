@@ -47,11 +47,6 @@ impl Numbering {
         next
     }
 
-    /// Elements were passed over.
-    pub(super) fn skip(&mut self, count: u64) {
-        self.element += count;
-    }
-
     pub(super) fn restart(&mut self) {
         self.round += 1;
         self.element = 0;

@@ -1,6 +1,7 @@
 //! What iterating over a dataset is made of.
 
 use crate::error::Result;
+use crate::input::memory;
 use crate::input::position::{Description, StateReader, StateWriter};
 use crate::values::Value;
 
@@ -19,6 +20,24 @@ pub(super) trait Pipeline: Send + Sync {
         let mut description = Description::default();
         self.describe(&mut description);
         description
+    }
+}
+
+/// What flows through a pass.
+pub(super) trait Item: Clone + Send + Sync + 'static {
+    /// The same, which can be given out any number of times.
+    fn keep(self) -> Result<Self>;
+}
+
+impl Item for u64 {
+    fn keep(self) -> Result<u64> {
+        Ok(self)
+    }
+}
+
+impl Item for Value {
+    fn keep(self) -> Result<Value> {
+        memory::read_only_value(&self)
     }
 }
 
@@ -44,8 +63,8 @@ pub(super) trait Pass<T>: Send {
     /// often as wanted; after a failure the pass is good for nothing.
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()>;
 
-    /// Passes over `count` items, or as many as there are, and returns how many. These are items that
-    /// came without a failure when they were asked for before, so they need not be made.
+    /// Passes over `count` items, or as many as there are, and returns how many: while a pass is restored, of items
+    /// that came without a failure when they were asked for before, so that they need not be made.
     fn skip(&mut self, count: u64) -> Result<u64> {
         let mut skipped = 0;
         while skipped < count && self.next()?.is_some() {
@@ -54,42 +73,26 @@ pub(super) trait Pass<T>: Send {
         Ok(skipped)
     }
 
-    /// Whether items can be passed over by [`Pass::skip`] whether or not they came before: none fails, and
-    /// making them does nothing that anybody would notice.
-    fn passes_freely(&self) -> bool {
-        false
-    }
-
-    /// The pass whose items become items of this one, if there is one.
-    fn input(&mut self) -> Option<&mut dyn Pass<T>> {
-        None
-    }
+    /// Gives each pass whose items become items of this one to `visit`.
+    fn inputs(&mut self, _visit: &mut dyn FnMut(&mut dyn Pass<T>)) {}
 
     /// Says that so many more items may be alive at once downstream, so that the pools of
     /// elements have room for them from the start.
     fn reserve(&mut self, items: usize) {
-        if let Some(input) = self.input() {
-            input.reserve(items);
-        }
+        self.inputs(&mut |input| input.reserve(items));
     }
 
     /// An iterator has this pass now, and a pass that counts iterators counts this one. Called once: before the first
     /// [`Pass::next`] and [`Pass::restart`] of the iterator. Only [`Pass::restore`] asks for items
     /// before it, and then threads that work ahead are not started.
     fn announce(&mut self) {
-        if let Some(input) = self.input() {
-            input.announce();
-        }
+        self.inputs(&mut |input| input.announce());
     }
 }
 
-/// Passes over as many items of `input` as are `left`, and counts them down as it goes. Items that may fail,
-/// or that a function of the caller's makes, are made. Some are left only at the end, and after a failure.
-pub(super) fn pass_over<T>(input: &mut dyn Pass<T>, left: &mut u64) -> Result<()> {
-    if input.passes_freely() {
-        *left -= input.skip(*left)?;
-        return Ok(());
-    }
+/// Leaves out as many items of `input` as are `left`, and counts them down as it goes. Some are left only at the
+/// end, and after a failure.
+pub(super) fn leave_out<T>(input: &mut dyn Pass<T>, left: &mut u64) -> Result<()> {
     while *left > 0 && input.next()?.is_some() {
         *left -= 1;
     }

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::input::position::Description;
 
 /// The version of the form that is written and read.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// The words of one stage that a message repeats, at most.
 const SHOWN: usize = 200;
@@ -142,8 +142,8 @@ mod tests {
             assert!(read(text, &own).is_err(), "{text:.40}");
         }
         for (from, to) in [
-            ("\"iterator_position\":2", "\"iterator_position\":1"),
-            ("\"iterator_position\":2", "\"iterator_position\":\"1\""),
+            ("\"iterator_position\":3", "\"iterator_position\":1"),
+            ("\"iterator_position\":3", "\"iterator_position\":\"1\""),
             ("[1,", "[2,"),
             ("[1,", "[-1,"),
             ("[1,", "[1.5,"),

@@ -1,5 +1,7 @@
 //! Elements made ahead of their consumer, on a thread of their own.
 
+use crate::input::dataset::{Dataset, Operation};
+use crate::input::facts::Facts;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use crate::executor::thread::{self, Purpose};
 use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
 use crate::input::held::lacks_memory;
-use crate::input::pass::Pass;
+use crate::input::pass::{Pass, Pipeline};
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::work::{self, WorkChain, WorkNode};
 use crate::observe::{self, Phase};
@@ -66,6 +68,35 @@ pub(super) fn ahead(
         at,
         restarts: 0,
     }))
+}
+
+impl Dataset {
+    /// The same elements in the same order, up to `depth` of them made ahead of their consumer.
+    /// The thread that makes them starts with the first element asked for and is joined with the
+    /// end of the iterator. Errors and the end arrive in their place in the order.
+    ///
+    /// INVALID_ARGUMENT if `depth` is not in [1, 4096]. From the first `next`,
+    /// RESOURCE_EXHAUSTED if there can be no thread; the next call tries again.
+    pub fn prefetch(&self, depth: i64) -> Result<Dataset> {
+        self.then(Prefetch(ahead_depth(depth, 1, "depth")?))
+    }
+}
+
+/// So many elements made ahead.
+struct Prefetch(usize);
+
+impl Operation for Prefetch {
+    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
+        Ok(Facts { rows: None, ..Facts::above(inputs)? })
+    }
+
+    fn words(&self, _inputs: usize) -> String {
+        "made ahead".into()
+    }
+
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+        ahead(dataset.input().start()?, self.0, dataset.input().cardinality())
+    }
 }
 
 /// What consumer and producer share. Nothing of the caller's runs under the lock: no element is made or
@@ -231,28 +262,16 @@ impl Pass<Value> for PrefetchPass {
         (0..restarts).try_for_each(|_| input.restart())
     }
 
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        match &mut self.input {
-            Some(input) => input.skip(count),
-            None => Ok(0),
-        }
-    }
-
-    fn passes_freely(&self) -> bool {
-        // What a thread has made already has to be taken.
-        self.input.as_ref().is_some_and(|input| input.passes_freely())
-    }
-
-    fn input(&mut self) -> Option<&mut dyn Pass<Value>> {
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
         // Without it there is a thread. Pools fill when the first element is asked for, which comes later.
-        Some(&mut **self.input.as_mut()?)
+        if let Some(input) = &mut self.input {
+            visit(&mut **input);
+        }
     }
 
     fn announce(&mut self) {
         self.announced = true;
-        if let Some(input) = &mut self.input {
-            input.announce();
-        }
+        self.inputs(&mut |input| input.announce());
     }
 }
 

@@ -1,8 +1,11 @@
 //! Numbers in steps.
 
-use std::fmt;
+use crate::input::cardinality::Cardinality;
+use crate::input::dataset::{Dataset, Operation};
+use crate::input::facts::Facts;
+use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::input::element_buffer::{BufferPool, ElementBuffer};
 use crate::input::indexed::{self, Indexed};
 use crate::input::pass::Pass;
@@ -11,27 +14,59 @@ use crate::kernels::rows;
 use crate::tensor::{DType, Shape};
 use crate::values::Value;
 
-#[derive(Clone, Copy)]
-pub(super) struct Range {
-    pub(super) start: i64,
-    pub(super) step: i64,
-    pub(super) count: u64,
+impl Dataset {
+    /// The int64 scalars `start`, `start + step`, ... as long as they are below `stop`, or above it
+    /// if `step` is negative. INVALID_ARGUMENT if `step` is 0.
+    pub fn range(start: i64, stop: i64, step: i64) -> Result<Dataset> {
+        if step == 0 {
+            return Err(Error::invalid("step", "0; numbers in steps of 0 never reach 'stop'"));
+        }
+        // In 128 bits, because the distance of two numbers of 64 bits may not fit in 64.
+        let distance = (i128::from(stop) - i128::from(start)) * i128::from(step.signum());
+        let distance = u128::try_from(distance).unwrap_or(0);
+        let count = distance.div_ceil(u128::from(step.unsigned_abs()));
+        // At most 2^64 - 1, because the numbers are distinct and below or above `stop`.
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        Dataset::of(Arc::new(Range { start, step, count }), &[])
+    }
 }
 
-impl fmt::Display for Range {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Range { start, step, count } = self;
-        write!(formatter, "range of {count} from {start} in steps of {step}")
-    }
+#[derive(Clone, Copy)]
+struct Range {
+    start: i64,
+    step: i64,
+    count: u64,
 }
 
 impl Range {
-    pub(super) fn spec() -> ElementSpec {
+    fn spec() -> ElementSpec {
         ElementSpec::Leaf(LeafSpec { dtype: DType::Int64, shape: Vec::new() })
     }
 
-    pub(super) fn start(&self) -> Box<dyn Pass<Value>> {
-        indexed::start(RowNumbers { range: *self, pool: BufferPool::new() }, self.count)
+    /// The number at a position. Wrapping in both factors and in the sum gives it modulo 2^64, and it fits.
+    fn number(&self, position: u64) -> i64 {
+        self.start.wrapping_add((position as i64).wrapping_mul(self.step))
+    }
+}
+
+impl Operation for Range {
+    fn facts(&self, _inputs: &[&Facts]) -> Result<Facts> {
+        Ok(Facts::source(Range::spec(), Cardinality::Exact(self.count)))
+    }
+
+    fn words(&self, _inputs: usize) -> String {
+        let Range { start, step, count } = self;
+        format!("range of {count} from {start} in steps of {step}")
+    }
+
+    fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+        Ok(indexed::start(RowNumbers { range: *self, pool: BufferPool::new() }, self.count))
+    }
+
+    fn behind(&self, count: u64) -> Option<Arc<dyn Operation>> {
+        let left_out = count.min(self.count);
+        let (start, count) = (self.number(left_out), self.count - left_out);
+        Some(Arc::new(Range { start, count, ..*self }))
     }
 }
 
@@ -44,9 +79,7 @@ impl Indexed for RowNumbers {
     type Item = Value;
 
     fn item(&mut self, number: u64) -> Result<Value> {
-        let Range { start, step, .. } = self.range;
-        // Wrapping in both factors and in the sum gives the number, which fits, modulo 2^64.
-        let number = start.wrapping_add((number as i64).wrapping_mul(step));
+        let number = self.range.number(number);
         let buffer = self.pool.claim(|| ElementBuffer::new(&Range::spec()))?;
         buffer.fill(&mut |_, slot| {
             let mut tensor = slot.own(DType::Int64, Shape::scalar(), 0)?;

@@ -1,13 +1,15 @@
 //! Batches cut anew.
 
-use std::fmt;
+use crate::input::dataset::{Dataset, Operation};
+use crate::input::facts::{Batched, Facts};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::input::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
 use crate::input::held::lacks_memory;
 use crate::input::leaves::{Leaf, Leaves};
-use crate::input::pass::Pass;
+use crate::input::pass::{Pass, Pipeline};
 use crate::input::position::{StateReader, StateWriter, unfit};
 use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
 use crate::input::spec::{ElementSpec, LeafSpec};
@@ -15,28 +17,47 @@ use crate::input::window::Window;
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
-#[derive(Clone)]
-pub(super) struct Rebatch {
-    pub(super) sizes: Arc<Vec<usize>>,
-    pub(super) drop_remainder: bool,
+impl Dataset {
+    /// The rows of all batches as one stream, cut into batches of `sizes`, over and over again. A
+    /// size of 0 makes a batch without rows. The last batch is smaller if rows are left over, and
+    /// nothing follows it; with `drop_remainder` they are left out. Batches that lie within one of the dataset's are views
+    /// of it, others are copied.
+    ///
+    /// INVALID_ARGUMENT: no sizes, a negative one, none above 0, elements with a scalar. While
+    /// iterating, INVALID_ARGUMENT if the tensors of an element differ in their number of rows, or
+    /// batches to be joined in anything else (what was taken is left out then), and
+    /// RESOURCE_EXHAUSTED if there is no memory for a batch.
+    pub fn rebatch(&self, sizes: &[i64], drop_remainder: bool) -> Result<Dataset> {
+        let wrong = |problem: String| Error::invalid("row_counts", problem);
+        let sizes = sizes
+            .iter()
+            .map(|&size| usize::try_from(size).map_err(|_| wrong(format!("{size} is negative"))));
+        let sizes = sizes.collect::<Result<Vec<_>>>()?;
+        if sizes.is_empty() {
+            return Err(wrong("none; give one or more".into()));
+        }
+        if sizes.iter().all(|&size| size == 0) {
+            return Err(wrong("all are 0; batches of no rows never reach the end".into()));
+        }
+        self.then(Rebatch { sizes: Arc::new(sizes), drop_remainder })
+    }
 }
 
-impl fmt::Display for Rebatch {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let remainder = if self.drop_remainder { ", without a smaller last one" } else { "" };
-        write!(formatter, "batches cut anew to {:?}{remainder}", self.sizes)
-    }
+#[derive(Clone)]
+struct Rebatch {
+    sizes: Arc<Vec<usize>>,
+    drop_remainder: bool,
 }
 
 impl Rebatch {
     /// The rows of a full batch, if all have as many.
-    pub(super) fn rows(&self) -> Option<usize> {
+    fn rows(&self) -> Option<usize> {
         let first = *self.sizes.first()?;
         self.sizes.iter().all(|&size| size == first).then_some(first)
     }
 
     /// The spec of what is cut of batches like `batch`. INVALID_ARGUMENT for scalars.
-    pub(super) fn spec(&self, batch: &ElementSpec) -> Result<ElementSpec> {
+    fn spec(&self, batch: &ElementSpec) -> Result<ElementSpec> {
         let rows = self.rows().filter(|_| self.drop_remainder);
         batch.map(&mut |leaf| {
             let Some((_, row)) = leaf.shape.split_first() else {
@@ -49,21 +70,36 @@ impl Rebatch {
             Ok(ElementSpec::Leaf(LeafSpec { dtype: leaf.dtype, shape: shape.collect() }))
         })
     }
+}
 
-    /// A pass over elements like `spec`, cut of the batches of `input`.
-    pub(super) fn start(
-        &self,
-        spec: &ElementSpec,
-        input: Box<dyn Pass<Value>>,
-    ) -> Result<Box<dyn Pass<Value>>> {
+impl Operation for Rebatch {
+    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
+        let (first, mut facts) = (inputs[0], Facts::above(inputs)?);
+        facts.replace(self.spec(&first.spec)?);
+        facts.cardinality = first.cardinality.of_unknown_end();
+        facts.set_file_rows(self.rows());
+        match first.times_batched() {
+            Some(Batched::Twice) => facts.batched.clone_from(&first.batched),
+            _ => facts.batch(Batched::Once),
+        }
+        Ok(facts)
+    }
+
+    fn words(&self, _inputs: usize) -> String {
+        let remainder = if self.drop_remainder { ", without a smaller last one" } else { "" };
+        format!("batches cut anew to {:?}{remainder}", self.sizes)
+    }
+
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+        let (spec, input) = (dataset.element_spec(), dataset.input().start()?);
         Ok(Box::new(RebatchPass {
             rebatch: self.clone(),
             leaves: Leaves::of(spec),
             spec: spec.clone(),
             turn: 0,
             ended: false,
-            rest: None,
-            pieces: Vec::new(),
+            batches: VecDeque::new(),
+            start: 0,
             replay: ReplayLog::default(),
             window: Window::new()?,
             input,
@@ -80,12 +116,11 @@ struct RebatchPass {
     turn: usize,
     /// Whether the rows have run out: no batch follows a smaller one, also if its size would be 0.
     ended: bool,
-    /// What is left of the batch that is being cut.
-    rest: Option<RowPiece>,
-    /// What the next batch consists of, as far as it has been cut. It stays if the input fails, or if there
-    /// is no memory for the batch.
-    pieces: Vec<RowPiece>,
-    /// The way to the batches that the pieces and the rest are cut of, each once.
+    /// The batches that are being cut, each of one row or more, and how many rows each has.
+    batches: VecDeque<(Value, usize)>,
+    /// How many rows of the first were given away.
+    start: usize,
+    /// The way to these batches, to each apart.
     replay: ReplayLog,
     window: Window,
     input: Box<dyn Pass<Value>>,
@@ -93,72 +128,87 @@ struct RebatchPass {
 }
 
 /// Rows `start` to before `stop` of a batch.
-struct RowPiece {
-    batch: Value,
+struct RowPiece<'a> {
+    batch: &'a Value,
     start: usize,
     stop: usize,
 }
 
-impl RowPiece {
-    /// All rows of a batch.
-    fn whole(batch: Value, leaves: &Leaves) -> Result<RowPiece> {
-        let rows = rows_of(leaves.tensor(&batch, 0)?)?;
-        for leaf in 1..leaves.count() {
-            let others = rows_of(leaves.tensor(&batch, leaf)?)?;
-            if others != rows {
-                return Err(Error::invalid(
-                    "dataset",
-                    format!(
-                        "an element has {rows} rows in tensor 0 and {others} in tensor {leaf}; \
-                         elements that are cut anew have the same number in each"
-                    ),
-                ));
-            }
+/// How many rows an element has.
+fn rows_of(element: &Value, leaves: &Leaves) -> Result<usize> {
+    let of_leaf = |leaf| {
+        let rows = leaves.tensor(element, leaf)?.shape().first().copied();
+        rows.ok_or_else(|| Error::invalid("dataset", "a scalar in an element, which has no rows"))
+    };
+    let rows = of_leaf(0)?;
+    for leaf in 1..leaves.count() {
+        let others = of_leaf(leaf)?;
+        if others != rows {
+            return Err(Error::invalid(
+                "dataset",
+                format!(
+                    "an element has {rows} rows in tensor 0 and {others} in tensor {leaf}; \
+                     elements that are cut anew have the same number in each"
+                ),
+            ));
         }
-        Ok(RowPiece { batch, start: 0, stop: rows })
     }
-
-    fn rows(&self) -> usize {
-        self.stop - self.start
-    }
+    Ok(rows)
 }
 
-fn rows_of(tensor: &Tensor) -> Result<usize> {
-    let rows = tensor.shape().first().copied();
-    rows.ok_or_else(|| Error::invalid("dataset", "a scalar in an element, which has no rows"))
+/// The next `rows` rows of batches, of whose first `start` rows are gone.
+fn pieces(
+    batches: &VecDeque<(Value, usize)>,
+    mut start: usize,
+    mut rows: usize,
+) -> impl Iterator<Item = RowPiece<'_>> {
+    batches.iter().map_while(move |(batch, of_batch)| {
+        let stop = (start + rows).min(*of_batch);
+        let piece = RowPiece { batch, start, stop };
+        rows -= stop - start;
+        start = 0;
+        (piece.start < stop).then_some(piece)
+    })
 }
 
 impl RebatchPass {
-    /// Nothing is held any more but what is left of the batch that is being cut.
-    fn let_go(&mut self) {
-        self.pieces.clear();
-        match self.rest.as_ref().is_some_and(|rest| rest.rows() > 0) {
-            true => self.replay.keep_last(),
-            false => self.replay.clear(),
-        }
-    }
-
-    /// The next piece, of `most` rows at most; nothing at the end.
-    fn cut(&mut self, most: usize) -> Result<Option<RowPiece>> {
-        while self.rest.as_ref().is_none_or(|rest| rest.rows() == 0) {
-            self.rest = None;
+    /// Takes batches until they have `most` rows that were not given away, or none follows. How many there are.
+    fn fill(&mut self, most: usize) -> Result<usize> {
+        let of_all = self.batches.iter().map(|(_, rows)| rows);
+        let mut rows = of_all.sum::<usize>() - self.start;
+        while rows < most {
             // The input can use again the batches that only idle elements of ours are views of.
             self.pool.release_idle();
-            let Some(batch) = self.replay.next_apart(&mut *self.input)? else { return Ok(None) };
-            match RowPiece::whole(batch, &self.leaves) {
-                Ok(piece) if piece.rows() > 0 => self.rest = Some(piece),
-                Ok(_) => self.replay.forget_last(),
-                Err(error) => {
+            let Some(batch) = self.replay.next_apart(&mut *self.input)? else { break };
+            match rows_of(&batch, &self.leaves) {
+                Ok(more @ 1..) => {
+                    self.batches.push_back((batch, more));
+                    rows += more;
+                }
+                failed => {
                     self.replay.forget_last();
-                    return Err(error);
+                    failed?;
                 }
             }
         }
-        Ok(self.rest.as_mut().map(|rest| {
-            let (batch, start) = (rest.batch.clone(), rest.start);
-            rest.start += rest.rows().min(most);
-            RowPiece { batch, start, stop: rest.start }
-        }))
+        Ok(rows.min(most))
+    }
+
+    /// So many rows were given away, or left out.
+    fn pass(&mut self, rows: usize) {
+        self.start += rows;
+        while let Some((_, first)) = self.batches.front().filter(|(_, first)| *first <= self.start)
+        {
+            self.start -= first;
+            self.batches.pop_front();
+            self.replay.forget_first();
+        }
+    }
+
+    fn let_go(&mut self) {
+        self.start = 0;
+        self.batches.clear();
+        self.replay.clear();
     }
 }
 
@@ -168,12 +218,7 @@ impl Pass<Value> for RebatchPass {
             return Ok(None);
         }
         let size = self.rebatch.sizes[self.turn];
-        let mut rows = self.pieces.iter().map(RowPiece::rows).sum::<usize>();
-        while rows < size {
-            let Some(piece) = self.cut(size - rows)? else { break };
-            rows += piece.rows();
-            self.pieces.push(piece);
-        }
+        let rows = self.fill(size)?;
         let ends = rows < size;
         if ends && (rows == 0 || self.rebatch.drop_remainder) {
             self.ended = true;
@@ -181,20 +226,24 @@ impl Pass<Value> for RebatchPass {
             return Ok(None);
         }
         let buffer = self.pool.claim(|| ElementBuffer::new(&self.spec))?;
-        let (leaves, pieces, window) = (&self.leaves, &self.pieces, &mut self.window);
-        let filled = buffer.fill(&mut |leaf, slot| match &pieces[..] {
-            [] => empty(leaves.spec(&self.spec, leaf), slot),
-            [piece] => {
-                let source = leaves.tensor(&piece.batch, leaf)?;
+        let (leaves, window) = (&self.leaves, &mut self.window);
+        let pieces = || pieces(&self.batches, self.start, rows);
+        let filled = buffer.fill(&mut |leaf, slot| match (pieces().next(), pieces().nth(1)) {
+            (None, _) => empty(leaves.spec(&self.spec, leaf), slot),
+            (Some(piece), None) => {
+                let source = leaves.tensor(piece.batch, leaf)?;
                 let (layout, offset) = source.layout().slice(0, piece.start, piece.stop, 1)?;
                 slot.view(source, layout, offset)
             }
-            pieces => join(pieces, leaves.at(leaf), rows, slot, window),
+            (Some(first), _) => {
+                let first = leaves.tensor(first.batch, leaf)?;
+                join(first, pieces(), leaves.at(leaf), rows, slot, window)
+            }
         });
         let element = filled.map(|()| buffer.value());
         if !lacks_memory(&element) {
             self.ended = ends;
-            self.let_go();
+            self.pass(rows);
             self.turn = (self.turn + 1) % self.rebatch.sizes.len();
         }
         element.map(Some)
@@ -203,7 +252,6 @@ impl Pass<Value> for RebatchPass {
     fn restart(&mut self) -> Result<()> {
         self.turn = 0;
         self.ended = false;
-        self.rest = None;
         self.let_go();
         self.input.restart()
     }
@@ -211,54 +259,27 @@ impl Pass<Value> for RebatchPass {
     fn save(&self, to: &mut StateWriter) {
         to.push(self.turn as u64);
         to.push_flag(self.ended);
-        to.push(self.pieces.len() as u64);
-        for piece in &self.pieces {
-            to.push(piece.start as u64);
-            to.push(piece.stop as u64);
-        }
-        // No rows are left of it or some: of the last batch, in either case.
-        let rest = self.rest.as_ref().filter(|rest| rest.rows() > 0);
-        to.push(rest.map_or(u64::MAX, |rest| rest.start as u64));
+        to.push(self.start as u64);
         self.replay.save(&*self.input, to);
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.turn = from.index(self.rebatch.sizes.len() - 1, "which size is next")?;
         self.ended = from.flag()?;
-        let mut cuts = Vec::new();
-        for _ in 0..from.number()? {
-            cuts.push((from.number()? as usize, from.number()? as usize));
-        }
-        let rest = from.number()?;
-        let rest = Some(rest).filter(|&rest| rest != u64::MAX);
+        let start = from.number()?;
         let saved = SavedLog::read(from)?;
-        let held = cuts.len().max(usize::from(rest.is_some()));
-        if saved.items() != held as u64 {
-            return Err(unfit("the batches that are being cut are others"));
-        }
-        let (leaves, pieces) = (&self.leaves, &mut self.pieces);
-        pieces.clear();
-        let mut last = None;
-        let mut cuts = cuts.into_iter();
+        let (leaves, batches) = (&self.leaves, &mut self.batches);
+        batches.clear();
         self.replay.restore(&saved, &mut *self.input, WantedItems::All, &mut |batch| {
-            let whole = RowPiece::whole(batch, leaves)?;
-            if let Some((start, stop)) = cuts.next() {
-                if start > stop || stop > whole.stop {
-                    return Err(unfit("a batch that is being cut has fewer rows"));
-                }
-                pieces.push(RowPiece { batch: whole.batch.clone(), start, stop });
+            match rows_of(&batch, leaves)? {
+                0 => return Err(unfit("a batch that is being cut has no rows")),
+                rows => batches.push_back((batch, rows)),
             }
-            last = Some(whole);
             Ok(())
         })?;
-        self.rest = match (last, rest) {
-            (Some(whole), Some(start)) if start < whole.stop as u64 => {
-                Some(RowPiece { start: start as usize, ..whole })
-            }
-            (_, None) => None,
-            _ => return Err(unfit("the batch that is being cut has fewer rows")),
-        };
-        Ok(())
+        let fits = batches.front().map_or(start == 0, |(_, rows)| start < *rows as u64);
+        self.start = start as usize;
+        fits.then_some(()).ok_or_else(|| unfit("the batch that is being cut has fewer rows"))
     }
 
     fn reserve(&mut self, items: usize) {
@@ -266,8 +287,8 @@ impl Pass<Value> for RebatchPass {
         self.input.reserve(items);
     }
 
-    fn input(&mut self) -> Option<&mut dyn Pass<Value>> {
-        Some(&mut *self.input)
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+        visit(&mut *self.input);
     }
 }
 
@@ -277,22 +298,22 @@ fn empty(spec: Option<&LeafSpec>, slot: &mut LeafBuffer<'_>) -> Result<()> {
     slot.own(spec.dtype, spec.empty_shape()?, 0).map(drop)
 }
 
-/// Copies `rows` rows in pieces to a tensor.
-fn join(
-    pieces: &[RowPiece],
+/// Copies `rows` rows in pieces to a tensor like `first`.
+fn join<'a>(
+    first: &Tensor,
+    pieces: impl Iterator<Item = RowPiece<'a>>,
     leaf: Leaf<'_>,
     rows: usize,
     slot: &mut LeafBuffer<'_>,
     window: &mut Window,
 ) -> Result<()> {
-    let first = leaf.of(&pieces[0].batch)?;
     slot.own(first.dtype(), Shape::new(&first.shape().with_size(0, rows))?, 0)?;
     let target = slot.tensor();
     let mut position = 0;
-    for piece in pieces {
-        let source = leaf.of(&piece.batch)?;
-        let (from, from_offset) = source.layout().slice(0, piece.start, piece.stop, 1)?;
-        let (to, to_offset) = target.layout().slice(0, position, position + piece.rows(), 1)?;
+    for RowPiece { batch, start, stop } in pieces {
+        let (source, next) = (leaf.of(batch)?, position + stop - start);
+        let (from, from_offset) = source.layout().slice(0, start, stop, 1)?;
+        let (to, to_offset) = target.layout().slice(0, position, next, 1)?;
         let copied = window.copy((source, from, from_offset), (target, to, to_offset));
         if lacks_memory(&copied) {
             return copied;
@@ -300,7 +321,7 @@ fn join(
         copied.map_err(|error| {
             Error::invalid("dataset", format!("batches that are to be joined differ: {error}"))
         })?;
-        position += piece.rows();
+        position = next;
     }
     Ok(())
 }

@@ -1,28 +1,54 @@
 //! A dataset over and over.
 
 use crate::error::Result;
+use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
+use crate::input::dataset::Dataset;
+use crate::input::facts::Facts;
 use crate::input::held::lacks_memory;
+use crate::input::pass::Item;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter, unfit};
+use crate::input::reorder::Reorder;
 
-/// How many elements come in so many rounds, or without end.
-pub(super) fn times(round: Cardinality, rounds: Option<u64>) -> Cardinality {
-    match (round, rounds) {
-        (_, Some(0)) | (Cardinality::Exact(0), _) => Cardinality::Exact(0),
-        (Cardinality::Endless, _) | (_, None) => Cardinality::Endless,
-        (Cardinality::Unknown, _) => Cardinality::Unknown,
-        (Cardinality::Exact(once), Some(rounds)) => {
-            once.checked_mul(rounds).map_or(Cardinality::Unknown, Cardinality::Exact)
-        }
+impl Dataset {
+    /// The elements `count` times, or endlessly if it is -1. Each round is shuffled anew where
+    /// the dataset is. Batches made before stay within their round, batches made of the result
+    /// cross from one round into the next. Repeating nothing ends at once.
+    /// INVALID_ARGUMENT if `count` is less than -1.
+    pub fn repeat(&self, count: i64) -> Result<Dataset> {
+        let count: i64 = in_range("count", count, -1.., "the number of rounds, or -1 for no end")?;
+        self.then(Repeat(u64::try_from(count).ok()))
     }
 }
 
-pub(super) fn start<T: Send + 'static>(
-    rounds: Option<u64>,
-    input: Box<dyn Pass<T>>,
-) -> Box<dyn Pass<T>> {
-    Box::new(RepeatPass { rounds, left: rounds, empty: true, input })
+/// So many rounds; none: without end.
+#[derive(Clone)]
+struct Repeat(Option<u64>);
+
+impl Reorder for Repeat {
+    fn words(&self) -> String {
+        self.0.map_or("rounds without end".into(), |rounds| format!("{rounds} rounds"))
+    }
+
+    fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
+        facts.reorder(match (input.cardinality, self.0) {
+            (_, Some(0)) | (Cardinality::Exact(0), _) => Cardinality::Exact(0),
+            (Cardinality::Endless, _) | (_, None) => Cardinality::Endless,
+            (Cardinality::Unknown, _) => Cardinality::Unknown,
+            (Cardinality::Exact(once), Some(rounds)) => {
+                once.checked_mul(rounds).map_or(Cardinality::Unknown, Cardinality::Exact)
+            }
+        });
+        if self.0 != Some(1) {
+            facts.have_partial_batches();
+        }
+        Ok(())
+    }
+
+    fn pass<T: Item>(&self, _count: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
+        Box::new(RepeatPass { rounds: self.0, left: self.0, empty: true, input })
+    }
 }
 
 struct RepeatPass<T> {
@@ -89,34 +115,7 @@ impl<T: Send> Pass<T> for RepeatPass<T> {
         self.input.restore(from)
     }
 
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let mut skipped = 0;
-        // How many rounds were begun here.
-        let mut rounds = 0;
-        while skipped < count && self.left != Some(0) {
-            let passed = self.input.skip(count - skipped)?;
-            skipped += passed;
-            self.empty &= passed == 0;
-            if rounds > 0 && passed > 0 && self.passes_freely() {
-                // That was a round, or its beginning at the end of the way, and all rounds are alike.
-                let others = (count - skipped) / passed;
-                let others = self.left.map_or(others, |left| others.min(left - 1));
-                skipped += others * passed;
-                self.left = self.left.map(|left| left - others);
-            }
-            if skipped < count {
-                self.turn_over()?;
-                rounds += 1;
-            }
-        }
-        Ok(skipped)
-    }
-
-    fn passes_freely(&self) -> bool {
-        self.input.passes_freely()
-    }
-
-    fn input(&mut self) -> Option<&mut dyn Pass<T>> {
-        Some(&mut *self.input)
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
+        visit(&mut *self.input);
     }
 }

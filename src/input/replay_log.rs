@@ -73,18 +73,16 @@ impl ReplayLog {
         Ok(item)
     }
 
-    /// Forgets all items but the last one, which was taken by [`ReplayLog::next_apart`].
-    pub(super) fn keep_last(&mut self) {
-        if self.used > 1 {
-            self.segments.swap(0, self.used - 1);
-            self.used = 1;
-        }
+    /// Forgets the first item; all were taken by [`ReplayLog::next_apart`].
+    pub(super) fn forget_first(&mut self) {
+        self.segments[..self.used].rotate_left(1);
+        self.forget();
     }
 
     /// Forgets the last item, which was taken by [`ReplayLog::next_apart`].
     pub(super) fn forget_last(&mut self) {
-        self.used = self.used.saturating_sub(1);
         self.whole = false;
+        self.forget();
     }
 
     /// Where the first item came from, if nothing failed since.
@@ -96,6 +94,11 @@ impl ReplayLog {
     #[cfg(test)]
     fn items(&self) -> u64 {
         self.segments[..self.used].iter().map(|segment| segment.items).sum()
+    }
+
+    fn forget(&mut self) {
+        self.used = self.used.saturating_sub(1);
+        self.whole &= self.used > 0;
     }
 
     /// Writes down where the items came from and where `input` is now.
@@ -329,7 +332,7 @@ mod tests {
         assert!(replay.next_apart(&mut input).is_err());
         assert_eq!(held(&replay, &input), [1, 2, 3]);
         replay.next_apart(&mut input).unwrap();
-        replay.keep_last();
+        (0..3).for_each(|_| replay.forget_first());
         assert_eq!(held(&replay, &input), [5]);
         replay.forget_last();
         assert!(held(&replay, &input).is_empty());

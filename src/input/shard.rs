@@ -1,22 +1,49 @@
 //! Every n-th element.
 
 use crate::error::Result;
-use crate::input::pass::{Pass, pass_over};
+use crate::input::arguments::in_range;
+use crate::input::cardinality::Cardinality;
+use crate::input::dataset::Dataset;
+use crate::input::facts::Facts;
+use crate::input::pass::Item;
+use crate::input::pass::{Pass, leave_out};
 use crate::input::position::{StateReader, StateWriter};
+use crate::input::reorder::Reorder;
 
-#[derive(Clone, Copy)]
-pub(super) struct Shard {
-    pub(super) shards: u64,
-    pub(super) index: u64,
+impl Dataset {
+    /// The elements at positions `index`, `index + shards`, `index + 2 * shards`, ...: one of
+    /// `shards` parts of the dataset, of which the others have other indices.
+    ///
+    /// INVALID_ARGUMENT: less than one shard, an index that is not in [0, shards).
+    pub fn shard(&self, shards: i64, index: i64) -> Result<Dataset> {
+        let of = in_range("shard_count", shards, 1.., "1 or more")?;
+        let index =
+            in_range("index", index, 0..shards, format_args!("in [0, {shards}), the shards"))?;
+        self.then(Shard { shards: of, index })
+    }
 }
 
-impl Shard {
-    /// How many of so many elements are in the shard.
-    pub(super) fn of(&self, elements: u64) -> u64 {
-        elements.saturating_sub(self.index).div_ceil(self.shards)
+#[derive(Clone, Copy)]
+struct Shard {
+    shards: u64,
+    index: u64,
+}
+
+impl Reorder for Shard {
+    fn words(&self) -> String {
+        format!("shard {} of {}", self.index, self.shards)
     }
 
-    pub(super) fn start<T: Send + 'static>(&self, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
+    fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
+        let of = |all: u64| all.saturating_sub(self.index).div_ceil(self.shards);
+        facts.reorder(input.cardinality.map(of));
+        if self.shards > 1 {
+            facts.need_all_files("shard");
+        }
+        Ok(())
+    }
+
+    fn pass<T: Item>(&self, _count: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
         Box::new(ShardPass { shard: *self, skip: self.index, input })
     }
 }
@@ -30,7 +57,7 @@ struct ShardPass<T> {
 
 impl<T: Send> Pass<T> for ShardPass<T> {
     fn next(&mut self) -> Result<Option<T>> {
-        pass_over(&mut *self.input, &mut self.skip)?;
+        leave_out(&mut *self.input, &mut self.skip)?;
         if self.skip > 0 {
             return Ok(None);
         }
@@ -54,25 +81,7 @@ impl<T: Send> Pass<T> for ShardPass<T> {
         self.input.restore(from)
     }
 
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let Some(others) = count.checked_sub(1) else { return Ok(0) };
-        let shards = self.shard.shards;
-        let wanted =
-            others.checked_mul(shards).and_then(|others| others.checked_add(self.skip + 1));
-        let passed = self.input.skip(wanted.unwrap_or(u64::MAX))?;
-        if Some(passed) == wanted {
-            self.skip = shards - 1;
-            return Ok(count);
-        }
-        // The end: what is left out does not matter any more.
-        Ok(passed.checked_sub(self.skip + 1).map_or(0, |more| more / shards + 1))
-    }
-
-    fn passes_freely(&self) -> bool {
-        self.input.passes_freely()
-    }
-
-    fn input(&mut self) -> Option<&mut dyn Pass<T>> {
-        Some(&mut *self.input)
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
+        visit(&mut *self.input);
     }
 }

@@ -1,5 +1,10 @@
 //! Random order, the same on every machine for a seed.
 
+use crate::input::arguments::in_range;
+use crate::input::dataset::Dataset;
+use crate::input::facts::Facts;
+use crate::input::pass::Item;
+use crate::input::reorder::Reorder;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::error::Result;
 use crate::error::memory;
+use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::pass::Pass;
 use crate::input::position::{Description, StateReader, StateWriter, unfit};
@@ -28,6 +33,29 @@ pub struct ShuffleOptions {
     /// Whether all passes and rounds have the same order. If not, each has its own: it depends
     /// on the seed, on how many iterators were made of the dataset before, and on the round.
     pub keep_order_each_pass: bool,
+}
+
+impl Dataset {
+    /// The elements in random order. Over arrays only row numbers are shuffled, at eight bytes
+    /// for each in the buffer; elsewhere the buffer holds elements.
+    ///
+    /// INVALID_ARGUMENT: a negative buffer size, or 0 (everything) for a dataset without end.
+    /// Memory for the buffer is taken when a pass needs it: RESOURCE_EXHAUSTED then.
+    pub fn shuffle(&self, options: &ShuffleOptions) -> Result<Dataset> {
+        let limit = match in_range("buffer_capacity", options.buffer_size, 0.., "0 or more")? {
+            0 if self.cardinality() == Cardinality::Endless => {
+                return Err(Error::invalid(
+                    "buffer_capacity",
+                    "the whole dataset, and this one is endless; shuffle before repeat, or set a \
+                     capacity",
+                ));
+            }
+            0 => usize::MAX,
+            size => size,
+        };
+        let keep_order = options.keep_order_each_pass;
+        self.then(Shuffle { limit, keep_order, ..Shuffle::all(options.seed) })
+    }
 }
 
 #[derive(Clone)]
@@ -57,13 +85,28 @@ impl Shuffle {
         Shuffle { seed, keep_order: false, limit: usize::MAX, passes: Arc::default() }
     }
 
-    /// The same, of which no iterator was made.
-    pub(super) fn anew(&self) -> Shuffle {
-        Shuffle { passes: Arc::default(), ..self.clone() }
+    /// The random numbers of one round.
+    fn random(&self, pass: u64, round: u64) -> ChaCha8Rng {
+        let (pass, round) = if self.keep_order { (0, 0) } else { (pass, round) };
+        let mut key = [0; 32];
+        for (bytes, number) in key.chunks_exact_mut(8).zip([self.seed, pass, round]) {
+            bytes.copy_from_slice(&number.to_le_bytes());
+        }
+        ChaCha8Rng::from_seed(key)
+    }
+}
+
+impl Reorder for Shuffle {
+    fn words(&self) -> String {
+        self.to_string()
     }
 
-    /// A pass over the items of `input`, of which there are so many.
-    pub(super) fn start<T: Send + 'static>(
+    fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
+        facts.reorder(input.cardinality);
+        Ok(())
+    }
+
+    fn pass<T: Item>(
         &self,
         cardinality: Cardinality,
         mut input: Box<dyn Pass<T>>,
@@ -87,20 +130,13 @@ impl Shuffle {
         })
     }
 
-    /// Says from which seed it draws.
-    pub(super) fn describe_seed(&self, to: &mut Description) {
-        let before = if self.keep_order { 0 } else { self.passes.load(Ordering::Relaxed) };
-        to.seed(self.seed, before);
+    fn anew(&self) -> Shuffle {
+        Shuffle { passes: Arc::default(), ..self.clone() }
     }
 
-    /// The random numbers of one round.
-    fn random(&self, pass: u64, round: u64) -> ChaCha8Rng {
-        let (pass, round) = if self.keep_order { (0, 0) } else { (pass, round) };
-        let mut key = [0; 32];
-        for (bytes, number) in key.chunks_exact_mut(8).zip([self.seed, pass, round]) {
-            bytes.copy_from_slice(&number.to_le_bytes());
-        }
-        ChaCha8Rng::from_seed(key)
+    fn describe_seed(&self, to: &mut Description) {
+        let before = if self.keep_order { 0 } else { self.passes.load(Ordering::Relaxed) };
+        to.seed(self.seed, before);
     }
 }
 
@@ -264,8 +300,8 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
         self.take_again(&saved)
     }
 
-    fn input(&mut self) -> Option<&mut dyn Pass<T>> {
-        Some(&mut *self.input)
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
+        visit(&mut *self.input);
     }
 
     fn announce(&mut self) {

@@ -116,10 +116,6 @@ impl Pass<Value> for ElementsPass {
         self.order.skip(count)
     }
 
-    fn passes_freely(&self) -> bool {
-        self.order.passes_freely()
-    }
-
     fn reserve(&mut self, items: usize) {
         self.pool.reserve(items);
     }

@@ -3,34 +3,96 @@
 use crate::error::Result;
 use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
-use crate::input::pass::{Pass, pass_over};
+use crate::input::dataset::Dataset;
+use crate::input::facts::Facts;
+use crate::input::pass::Item;
+use crate::input::pass::{Pass, leave_out};
 use crate::input::position::{StateReader, StateWriter};
+use crate::input::reorder::Reorder;
+
+impl Dataset {
+    /// The first `count` elements, or all if there are fewer or if it is -1. INVALID_ARGUMENT if
+    /// `count` is less than -1.
+    pub fn take(&self, count: i64) -> Result<Dataset> {
+        self.then(Take(count_or_all(count)?))
+    }
+
+    /// All elements but the first `count`; none if there are no more or if it is -1, which is all. Those
+    /// of ranges and of rows of arrays are left out at once, others are made.
+    /// INVALID_ARGUMENT if `count` is less than -1.
+    pub fn skip(&self, count: i64) -> Result<Dataset> {
+        match count_or_all(count)? {
+            // Without going through a dataset that may have no end.
+            u64::MAX => self.then(Take(0)),
+            count => match self.op().behind(count) {
+                Some(rest) => Dataset::of(rest, &[]),
+                None => self.then(Skip(count)),
+            },
+        }
+    }
+}
 
 /// A count from the caller, of which -1 is more than there can be.
-pub(super) fn count_or_all(count: i64) -> Result<u64> {
+fn count_or_all(count: i64) -> Result<u64> {
     match count {
         -1 => Ok(u64::MAX),
         count => in_range("count", count, 0.., "the number of elements, or -1 for all"),
     }
 }
 
-/// How many come of so many elements, if the first `most` are taken.
-pub(super) fn first(elements: Cardinality, most: u64) -> Cardinality {
-    match elements {
-        Cardinality::Exact(all) => Cardinality::Exact(all.min(most)),
-        Cardinality::Endless if most == u64::MAX => Cardinality::Endless,
-        Cardinality::Endless => Cardinality::Exact(most),
-        Cardinality::Unknown if most == 0 => Cardinality::Exact(0),
-        Cardinality::Unknown => Cardinality::Unknown,
+/// The first so many.
+#[derive(Clone)]
+struct Take(u64);
+
+/// All but the first so many.
+#[derive(Clone)]
+struct Skip(u64);
+
+impl Reorder for Take {
+    fn words(&self) -> String {
+        format!("the first {}", self.0)
+    }
+
+    fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
+        facts.reorder(match input.cardinality {
+            Cardinality::Exact(all) => Cardinality::Exact(all.min(self.0)),
+            Cardinality::Endless if self.0 < u64::MAX => Cardinality::Exact(self.0),
+            Cardinality::Unknown if self.0 == 0 => Cardinality::Exact(0),
+            same => same,
+        });
+        facts.take_rows(input, 0..self.0)?;
+        if self.0 < u64::MAX {
+            facts.need_all_files("take");
+        }
+        Ok(())
+    }
+
+    fn pass<T: Item>(&self, _count: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
+        part(0, Some(self.0), input)
+    }
+}
+
+impl Reorder for Skip {
+    fn words(&self) -> String {
+        format!("all but the first {}", self.0)
+    }
+
+    fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
+        facts.reorder(input.cardinality.map(|all| all.saturating_sub(self.0)));
+        facts.take_rows(input, self.0..u64::MAX)?;
+        if self.0 > 0 {
+            facts.need_all_files("skip");
+        }
+        Ok(())
+    }
+
+    fn pass<T: Item>(&self, _count: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
+        part(self.0, None, input)
     }
 }
 
 /// A pass that leaves out `skip` items, and then gives `take`, or all.
-pub(super) fn part<T: Send + 'static>(
-    skip: u64,
-    take: Option<u64>,
-    input: Box<dyn Pass<T>>,
-) -> Box<dyn Pass<T>> {
+fn part<T: Item>(skip: u64, take: Option<u64>, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
     let range = SkipAndTake { skip, take };
     Box::new(RangePass { range, left: range, input })
 }
@@ -54,7 +116,7 @@ impl<T: Send> Pass<T> for RangePass<T> {
         if self.left.take == Some(0) {
             return Ok(None);
         }
-        pass_over(&mut *self.input, &mut self.left.skip)?;
+        leave_out(&mut *self.input, &mut self.left.skip)?;
         if self.left.skip > 0 {
             return Ok(None);
         }
@@ -83,24 +145,7 @@ impl<T: Send> Pass<T> for RangePass<T> {
         self.input.restore(from)
     }
 
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let count = count.min(self.left.take.unwrap_or(u64::MAX));
-        if count > 0 {
-            self.left.skip -= self.input.skip(self.left.skip)?;
-        }
-        if count == 0 || self.left.skip > 0 {
-            return Ok(0);
-        }
-        let skipped = self.input.skip(count)?;
-        self.left.take = self.left.take.map(|take| take - skipped);
-        Ok(skipped)
-    }
-
-    fn passes_freely(&self) -> bool {
-        self.input.passes_freely()
-    }
-
-    fn input(&mut self) -> Option<&mut dyn Pass<T>> {
-        Some(&mut *self.input)
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
+        visit(&mut *self.input);
     }
 }

@@ -1,13 +1,14 @@
 //! Several datasets side by side.
 
+use crate::input::dataset::{Dataset, Operation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::element_buffer::{BufferPool, Reusable, in_use};
-use crate::input::facts::{Facts, RowFacts};
-use crate::input::gathered::GatheredElements;
+use crate::input::facts::{Facts, RowFacts, common_batch_size, common_batched};
+use crate::input::held::Held;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::slices::Arrays;
@@ -17,30 +18,66 @@ use crate::tensor::Tensor;
 use crate::text::Text;
 use crate::values::Value;
 
-#[derive(Clone)]
-pub(super) struct Zip {
-    pub(super) names: Option<Arc<Vec<Text>>>,
-    /// Whether different lengths were logged, or there are none.
-    pub(super) warned: Arc<AtomicBool>,
+impl Dataset {
+    /// Element i consists of element i of each dataset: a tuple, or with `names` a struct whose
+    /// fields have these names. It ends with the first that ends. If others have more elements, which
+    /// are left out, the log says so: now, where the numbers are known and finite, else when the end
+    /// is found; once.
+    ///
+    /// INVALID_ARGUMENT: no datasets, another number of names than of datasets, a name twice.
+    pub fn zip(datasets: &[Dataset], names: Option<&[&str]>) -> Result<Dataset> {
+        if datasets.is_empty() {
+            return Err(Error::invalid("datasets", "none; zip takes one or more"));
+        }
+        if let Some(names) = names.filter(|names| names.len() != datasets.len()) {
+            return Err(Error::invalid(
+                "names",
+                format!("{} names for {} datasets", names.len(), datasets.len()),
+            ));
+        }
+        let names = names.map(|names| Arc::new(names.iter().map(|&name| name.into()).collect()));
+        let zip = Zip { names, warned: Arc::default() };
+        let zipped = Dataset::of(Arc::new(zip.clone()), datasets)?;
+        zip.warned
+            .store(warn_of_lengths(datasets.iter().map(Dataset::cardinality))?, Ordering::Relaxed);
+        Ok(zipped)
+    }
 }
 
-impl Zip {
-    /// The spec of the elements of all inputs side by side.
-    pub(super) fn spec(&self, inputs: &[&Facts]) -> Result<ElementSpec> {
+#[derive(Clone)]
+struct Zip {
+    names: Option<Arc<Vec<Text>>>,
+    /// Whether different lengths were logged, or there are none.
+    warned: Arc<AtomicBool>,
+}
+
+impl Operation for Zip {
+    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
+        let mut facts = Facts::above(inputs)?;
         let specs = inputs.iter().map(|input| input.spec.clone());
-        match &self.names {
-            None => ElementSpec::tuple(specs.collect()),
-            Some(names) => ElementSpec::structure(names.iter().cloned().zip(specs).collect()),
-        }
+        facts.replace(match &self.names {
+            None => ElementSpec::tuple(specs.collect())?,
+            Some(names) => ElementSpec::structure(names.iter().cloned().zip(specs).collect())?,
+        });
+        facts.cardinality = shortest(inputs);
+        facts.batches = common_batch_size(inputs);
+        facts.batched = common_batched(inputs);
+        facts.rows = rows(inputs)?;
+        facts.files = inputs.iter().find_map(|input| input.files.clone());
+        // Which elements meet is only known where all are read.
+        facts.need_all_files("zip");
+        Ok(facts)
     }
 
-    /// A pass over the elements of `inputs`, of which this is the first that may end.
-    pub(super) fn start(
-        &self,
-        inputs: Vec<Box<dyn Pass<Value>>>,
-        first_finite: usize,
-    ) -> Result<Box<dyn Pass<Value>>> {
-        let taken = inputs.iter().map(|_| GatheredElements::default()).collect();
+    fn words(&self, inputs: usize) -> String {
+        format!("{inputs} datasets side by side")
+    }
+
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+        let finite = |input: &Dataset| input.cardinality() != Cardinality::Endless;
+        let first_finite = dataset.inputs().iter().position(finite).unwrap_or(0);
+        let inputs = dataset.start_inputs()?;
+        let taken = inputs.iter().map(|input| Held::of(&**input)).collect();
         let mut pass = ZipPass {
             zip: self.clone(),
             inputs,
@@ -56,7 +93,7 @@ impl Zip {
 }
 
 /// The arrays of all datasets, if the elements of each are all rows of some.
-pub(super) fn rows(inputs: &[&Facts]) -> Result<Option<RowFacts>> {
+fn rows(inputs: &[&Facts]) -> Result<Option<RowFacts>> {
     let all = || inputs.iter().map_while(|input| input.rows_in_order());
     if all().count() < inputs.len() {
         return Ok(None);
@@ -71,7 +108,7 @@ pub(super) fn rows(inputs: &[&Facts]) -> Result<Option<RowFacts>> {
 
 /// Says in the log if datasets are known to have different numbers of elements, which a strict process
 /// refuses. One without end is meant to end with the others. Returns whether there is no more to say.
-pub(super) fn warn_of_lengths(lengths: impl Iterator<Item = Cardinality> + Clone) -> Result<bool> {
+fn warn_of_lengths(lengths: impl Iterator<Item = Cardinality> + Clone) -> Result<bool> {
     let known = lengths.clone().enumerate();
     let known =
         known.filter_map(|(position, length)| length.bound().map(|count| (count, position)));
@@ -93,7 +130,7 @@ pub(super) fn warn_of_lengths(lengths: impl Iterator<Item = Cardinality> + Clone
 }
 
 /// How many elements come before the first of the datasets ends.
-pub(super) fn shortest(inputs: &[&Facts]) -> Cardinality {
+fn shortest(inputs: &[&Facts]) -> Cardinality {
     inputs.iter().map(|input| input.cardinality).reduce(shorter).unwrap_or(Cardinality::Unknown)
 }
 
@@ -115,16 +152,10 @@ struct ZipPass {
     first_finite: usize,
     /// What the inputs have given for the element at hand. It stays if another fails, so that
     /// the inputs keep in step.
-    taken: Vec<GatheredElements>,
+    taken: Vec<Held<Value>>,
     ended: bool,
     nothing: Value,
     pool: BufferPool<Zipped>,
-}
-
-impl ZipPass {
-    fn let_go(&mut self) {
-        self.taken.iter_mut().for_each(GatheredElements::clear);
-    }
 }
 
 impl Pass<Value> for ZipPass {
@@ -135,12 +166,12 @@ impl Pass<Value> for ZipPass {
         // The inputs can use again what only idle elements of ours hold.
         self.pool.release_idle();
         for (position, input) in self.inputs.iter_mut().enumerate() {
-            if !self.taken[position].fill(1, &mut **input)? {
+            if !self.taken[position].fill(&mut **input)? {
                 self.ended = true;
                 // Those before have given an element, those behind were not asked.
                 let longer = self.first_finite;
                 let warns = position > longer && !self.zip.warned.swap(true, Ordering::Relaxed);
-                self.let_go();
+                self.taken.iter_mut().for_each(|taken| drop(taken.take()));
                 let what = || {
                     format!(
                         "datasets of different lengths are zipped: dataset {position} has ended and \
@@ -157,18 +188,17 @@ impl Pass<Value> for ZipPass {
         let buffer =
             self.pool.claim(|| Ok(Zipped::new(names, self.inputs.len(), &self.nothing)))?;
         for (index, taken) in self.taken.iter_mut().enumerate() {
-            if let Some(element) = taken.elements.pop() {
+            if let Some(element) = taken.take() {
                 *buffer.item_mut(index).ok_or_else(in_use)? = element;
             }
-            taken.clear();
         }
         Ok(Some(buffer.value.clone()))
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.let_go();
         self.ended = false;
-        self.inputs.iter_mut().try_for_each(|input| input.restart())
+        let mut inputs = self.inputs.iter_mut().zip(&mut self.taken);
+        inputs.try_for_each(|(input, taken)| taken.restart(&mut **input))
     }
 
     fn save(&self, to: &mut StateWriter) {
@@ -180,40 +210,17 @@ impl Pass<Value> for ZipPass {
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.ended = from.flag()?;
-        for (input, taken) in self.inputs.iter_mut().zip(&mut self.taken) {
-            taken.restore(1, &mut **input, from)?;
-        }
-        Ok(())
+        let mut inputs = self.inputs.iter_mut().zip(&mut self.taken);
+        inputs.try_for_each(|(input, taken)| taken.restore(&mut **input, from))
     }
 
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        if count == 0 || self.ended {
-            return Ok(0);
-        }
-        if self.taken.iter().any(|taken| !taken.elements.is_empty()) {
-            return Ok(if self.next()?.is_some() { 1 + self.skip(count - 1)? } else { 0 });
-        }
-        let mut least = count;
-        for input in &mut self.inputs {
-            least = least.min(input.skip(count)?);
-        }
-        self.ended = least < count;
-        Ok(least)
-    }
-
-    fn passes_freely(&self) -> bool {
-        self.inputs.iter().all(|input| input.passes_freely())
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
+        self.inputs.iter_mut().for_each(|input| visit(&mut **input));
     }
 
     fn reserve(&mut self, items: usize) {
         self.pool.reserve(items);
-        for input in &mut self.inputs {
-            input.reserve(items);
-        }
-    }
-
-    fn announce(&mut self) {
-        self.inputs.iter_mut().for_each(|input| input.announce());
+        self.inputs(&mut |input| input.reserve(items));
     }
 }
 

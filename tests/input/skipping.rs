@@ -1,4 +1,4 @@
-//! Elements that are passed over: without being made where nobody would notice.
+//! Elements that are left out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -144,45 +144,20 @@ fn what_is_passed_over_is_what_would_have_come() {
     }
 }
 
-/// So many elements are passed over that each of them cannot be asked for.
+/// So many elements are left out that each of them cannot be asked for.
 #[test]
-fn passing_over_elements_of_known_sources_is_arithmetic() {
+fn leaving_out_the_first_elements_of_known_sources_is_arithmetic() {
     const MANY: i64 = 1 << 62;
     let range = |count| Dataset::range(0, count, 1).unwrap();
-    let one = |dataset: Dataset| next(&dataset.iterator().unwrap());
-    let skipped = |dataset: &Dataset, count| one(dataset.skip(count).unwrap());
-    let all = range(i64::MAX);
-    assert_eq!(skipped(&all, MANY), Some(vec![MANY]));
-    assert_eq!(skipped(&all, i64::MAX), None);
+    let skipped =
+        |dataset: &Dataset, count| next(&dataset.skip(count).unwrap().iterator().unwrap());
+    assert_eq!(skipped(&range(i64::MAX), MANY), Some(vec![MANY]));
+    assert_eq!(skipped(&range(i64::MAX), i64::MAX), None);
     assert_eq!(skipped(&range(7), i64::MAX), None);
-    assert_eq!(one(all.shard(MANY, MANY - 1).unwrap()), Some(vec![MANY - 1]));
-    let shard = all.shard(MANY, 5).unwrap().iterator().unwrap();
-    assert_eq!(
-        [next(&shard), next(&shard), next(&shard)],
-        [Some(vec![5]), Some(vec![MANY + 5]), None]
-    );
     let widest = Dataset::range(i64::MIN, i64::MAX, 1).unwrap();
     assert_eq!(skipped(&widest.skip(i64::MAX).unwrap(), i64::MAX), Some(vec![i64::MAX - 1]));
-    assert_eq!(skipped(&widest.shard(3, 1).unwrap(), i64::MAX), None);
-    // Through what changes only which elements come, batches and endless rounds.
-    assert_eq!(skipped(&all.take(MANY + 2).unwrap(), MANY + 1), Some(vec![MANY + 1]));
-    assert_eq!(skipped(&all.prefetch(2).unwrap(), MANY), Some(vec![MANY]));
-    let both = Dataset::concatenate(&[range(MANY), range(9)]).unwrap();
-    assert_eq!(skipped(&both, MANY + 3), Some(vec![3]));
-    let pairs = Dataset::zip(&[all.clone(), all.skip(1).unwrap()], None).unwrap();
-    assert_eq!(skipped(&pairs, MANY), Some(vec![MANY, MANY + 1]));
-    let batches = all.batch(2, false).unwrap();
-    assert_eq!(skipped(&batches, MANY / 2), Some(vec![MANY, MANY + 1]));
-    let padded = all.padded_batch(2, false).unwrap();
-    assert_eq!(skipped(&padded, MANY / 2), Some(vec![MANY, MANY + 1]));
-    let rounds = range(10).repeat(-1).unwrap();
-    assert_eq!(skipped(&rounds, MANY), Some(vec![MANY % 10]));
-    assert_eq!(skipped(&range(10).repeat(MANY / 8).unwrap(), i64::MAX), None);
-    let rows = numbers(10).repeat(-1).unwrap();
-    assert_eq!(skipped(&rows, MANY), Some(vec![MANY % 10]));
-    assert_eq!(one(rows.shard(MANY, 7).unwrap()), Some(vec![7]));
-    let batch = rows.batch(4, false).unwrap();
-    assert_eq!(skipped(&batch, MANY / 4), Some((0..4).map(|at| (MANY + at) % 10).collect()));
+    assert_eq!(skipped(&Dataset::range(9, 0, -2).unwrap(), 3), Some(vec![3]));
+    assert_eq!(skipped(&numbers(10).skip(3).unwrap(), 4), Some(vec![7]));
 }
 
 #[test]

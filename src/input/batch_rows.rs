@@ -1,0 +1,153 @@
+//! Batches of rows of arrays: each row is copied once, or none where the rows follow each other.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::error::memory;
+use crate::input::batch_parameters::BatchParameters;
+use crate::input::cardinality::Cardinality;
+use crate::input::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
+use crate::input::pass::Pass;
+use crate::input::position::{StateReader, StateWriter, unfit};
+use crate::input::slices::Arrays;
+use crate::input::spec::ElementSpec;
+use crate::kernels::rows;
+use crate::tensor::{Shape, Tensor};
+use crate::values::Value;
+
+/// A pass over batches like `spec` of rows of arrays, in an order of row numbers, of which there are so many, or in
+/// their own.
+pub(super) fn start(
+    batch: BatchParameters,
+    spec: &ElementSpec,
+    arrays: &Arc<Arrays>,
+    count: Cardinality,
+    order: Option<Box<dyn Pass<u64>>>,
+) -> Result<Box<dyn Pass<Value>>> {
+    let capacity = count.bound().map_or(batch.size, |count| count.min(batch.size));
+    let numbers = memory::list(capacity, "row numbers")?;
+    let order = order.map_or(Order::Own { next: 0 }, Order::Any);
+    let (spec, arrays, pool) = (spec.clone(), Arc::clone(arrays), BufferPool::new());
+    Ok(Box::new(BatchRowsPass { batch, capacity, spec, arrays, order, numbers, pool }))
+}
+
+enum Order {
+    /// The arrays' own: batches are ranges.
+    Own { next: u64 },
+    /// Any other.
+    Any(Box<dyn Pass<u64>>),
+}
+
+struct BatchRowsPass {
+    batch: BatchParameters,
+    /// How many rows a batch can have, given how many there are.
+    capacity: usize,
+    spec: ElementSpec,
+    arrays: Arc<Arrays>,
+    order: Order,
+    /// The rows of the batch at hand. They stay if it cannot be made, for another attempt.
+    numbers: Vec<u64>,
+    pool: BufferPool<ElementBuffer>,
+}
+
+impl BatchRowsPass {
+    /// The next batch in the arrays' own order, from row `first` on.
+    fn next_range(&mut self, first: u64) -> Result<Option<Value>> {
+        let count = (self.arrays.rows - first).min(self.batch.size as u64) as usize;
+        if !self.batch.keeps(count) {
+            return Ok(None);
+        }
+        let buffer = self.pool.claim(|| ElementBuffer::new(&self.spec))?;
+        let components = &self.arrays.components;
+        buffer.fill(&mut |leaf, slot| view_rows(&components[leaf], first, count, slot))?;
+        self.order = Order::Own { next: first + count as u64 };
+        Ok(Some(buffer.value()))
+    }
+}
+
+impl Pass<Value> for BatchRowsPass {
+    fn next(&mut self) -> Result<Option<Value>> {
+        let order = match &mut self.order {
+            Order::Own { next } => {
+                let first = *next;
+                return self.next_range(first);
+            }
+            Order::Any(order) => order,
+        };
+        while self.numbers.len() < self.batch.size {
+            let Some(row) = order.next()? else { break };
+            memory::reserve(&mut self.numbers, 1, "row numbers")?;
+            self.numbers.push(row);
+        }
+        let count = self.numbers.len();
+        if !self.batch.keeps(count) {
+            self.numbers.clear();
+            return Ok(None);
+        }
+        let (numbers, capacity) = (&self.numbers, self.capacity.max(count));
+        let consecutive = numbers.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        let buffer = self.pool.claim(|| ElementBuffer::new(&self.spec))?;
+        buffer.fill(&mut |leaf, slot| {
+            let source = &self.arrays.components[leaf];
+            if consecutive {
+                return view_rows(source, numbers[0], count, slot);
+            }
+            // Checked: the caller chooses the batch size.
+            let of_rows = |rows| Shape::new(&source.shape().with_size(0, rows));
+            let bytes = of_rows(capacity)?.bytes(source.dtype())?;
+            let mut target = slot.own(source.dtype(), of_rows(count)?, bytes)?;
+            rows::copy_rows(&source.reading()?, numbers, &mut target.writing()?)
+        })?;
+        self.numbers.clear();
+        Ok(Some(buffer.value()))
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.numbers.clear();
+        match &mut self.order {
+            Order::Own { next } => *next = 0,
+            Order::Any(order) => order.restart()?,
+        }
+        Ok(())
+    }
+
+    fn save(&self, to: &mut StateWriter) {
+        to.push(self.numbers.len() as u64);
+        self.numbers.iter().for_each(|&row| to.push(row));
+        match &self.order {
+            Order::Own { next } => to.push(*next),
+            Order::Any(order) => order.save(to),
+        }
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
+        self.numbers.clear();
+        let last = self.arrays.rows.checked_sub(1);
+        for _ in 0..from.index(self.batch.size, "the rows of a batch")? {
+            let last = last.ok_or_else(|| unfit("there are no rows"))?;
+            memory::reserve(&mut self.numbers, 1, "row numbers")?;
+            self.numbers.push(from.at_most(last, "a row")?);
+        }
+        match &mut self.order {
+            Order::Own { next } => *next = from.at_most(self.arrays.rows, "the next row")?,
+            Order::Any(order) => order.restore(from)?,
+        }
+        Ok(())
+    }
+
+    fn reserve(&mut self, items: usize) {
+        self.pool.reserve(items);
+    }
+
+    fn announce(&mut self) {
+        if let Order::Any(order) = &mut self.order {
+            order.announce();
+        }
+    }
+}
+
+fn view_rows(source: &Tensor, first: u64, count: usize, slot: &mut LeafBuffer<'_>) -> Result<()> {
+    let first = first as usize;
+    let (layout, offset) = source.layout().slice(0, first, first + count, 1)?;
+    slot.view(source, layout, offset)
+}

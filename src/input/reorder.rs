@@ -1,0 +1,60 @@
+//! Operations that only say which items come when, whatever the items are.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::input::cardinality::Cardinality;
+use crate::input::dataset::{Dataset, Operation};
+use crate::input::facts::Facts;
+use crate::input::file_shares::FileShare;
+use crate::input::pass::{Item, Pass, Pipeline};
+use crate::input::position::Description;
+use crate::values::Value;
+
+/// Such an operation: over elements, or over the numbers of rows of arrays.
+pub(super) trait Reorder: Clone + Send + Sync + 'static {
+    /// As [`Operation::words`].
+    fn words(&self) -> String;
+
+    /// Makes `facts`, which are those of `input`, those of what comes.
+    fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()>;
+
+    /// A pass over what comes of the items of `input`, of which there are so many.
+    fn pass<T: Item>(&self, count: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>>;
+
+    /// The same operation, which shares nothing with passes of this one.
+    fn anew(&self) -> Self {
+        self.clone()
+    }
+
+    /// As [`Operation::describe_seed`].
+    fn describe_seed(&self, _to: &mut Description) {}
+}
+
+impl<R: Reorder> Operation for R {
+    fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
+        let mut facts = Facts::above(inputs)?;
+        self.reorder(inputs[0], &mut facts)?;
+        Ok(facts)
+    }
+
+    fn words(&self, _inputs: usize) -> String {
+        Reorder::words(self)
+    }
+
+    fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
+        Ok(self.pass(dataset.input().cardinality(), dataset.input().start()?))
+    }
+
+    fn start_rows(&self, dataset: &Dataset) -> Result<Box<dyn Pass<u64>>> {
+        Ok(self.pass(dataset.input().cardinality(), dataset.input().start_rows()?))
+    }
+
+    fn share(&self, _share: &mut FileShare) -> Result<Option<Arc<dyn Operation>>> {
+        Ok(Some(Arc::new(self.anew())))
+    }
+
+    fn describe_seed(&self, to: &mut Description) {
+        Reorder::describe_seed(self, to);
+    }
+}

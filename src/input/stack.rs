@@ -1,0 +1,110 @@
+//! Several elements as one, with a dimension more in front.
+
+use crate::error::{Error, Result};
+use crate::input::element_buffer::{ElementBuffer, LeafBuffer};
+use crate::input::gathered::Make;
+use crate::input::leaves::{Leaf, Leaves};
+use crate::input::numbering::Numbering;
+use crate::input::spec::ElementSpec;
+use crate::input::window::Window;
+use crate::kernels::rows;
+use crate::tensor::{Layout, MAX_RANK, Shape, Tensor};
+use crate::values::Value;
+
+/// Stacks elements, which have one shape unless it pads them.
+pub(super) struct Stack {
+    leaves: Leaves,
+    window: Window,
+    pads: bool,
+}
+
+impl Stack {
+    /// To batches like `spec`.
+    pub(super) fn new(spec: &ElementSpec, pads: bool) -> Result<Stack> {
+        Ok(Stack { leaves: Leaves::of(spec), window: Window::new()?, pads })
+    }
+
+    /// Copies one tensor of each element to its row, and zeros around those that are smaller than others.
+    fn stack(
+        elements: &[Value],
+        leaf: Leaf<'_>,
+        slot: &mut LeafBuffer<'_>,
+        window: &mut Window,
+        pads: bool,
+    ) -> Result<()> {
+        let (shape, differ) = batch_shape(elements, leaf, pads)?;
+        slot.own(leaf.of(&elements[0])?.dtype(), shape, 0)?;
+        if differ {
+            slot.own_tensor().fill_zeros()?;
+        }
+        for (position, element) in elements.iter().enumerate() {
+            let source = leaf.of(element)?;
+            if differ {
+                let (layout, offset) = corner(slot.tensor(), position, &source.shape())?;
+                window.copy((source, *source.layout(), 0), (slot.tensor(), layout, offset))?;
+            } else {
+                let mut batch = slot.own_tensor();
+                rows::copy_to_row(&source.on_host()?.reading()?, &mut batch.writing()?, position)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Make for Stack {
+    const IS_VIEW: bool = false;
+
+    fn make(
+        &mut self,
+        elements: &[Value],
+        _numbering: &Numbering,
+        batch: &mut ElementBuffer,
+    ) -> Result<()> {
+        let Stack { leaves, window, pads } = self;
+        batch.fill(&mut |leaf, slot| Stack::stack(elements, leaves.at(leaf), slot, window, *pads))
+    }
+}
+
+/// The shape of the batch: the largest size of each dimension, behind the number of elements; and whether elements
+/// differ in shape.
+fn batch_shape(elements: &[Value], leaf: Leaf<'_>, pads: bool) -> Result<(Shape, bool)> {
+    let first = leaf.of(&elements[0])?;
+    let (shape, rank) = (first.shape(), first.shape().rank());
+    let mut sizes = [0; MAX_RANK + 1];
+    sizes[0] = elements.len();
+    sizes[1..=rank].copy_from_slice(&shape);
+    let mut differ = false;
+    for (position, element) in elements.iter().enumerate() {
+        let tensor = leaf.of(element)?;
+        let is_like = tensor.shape() == shape;
+        let fits = is_like || (pads && tensor.shape().rank() == rank);
+        if tensor.dtype() != first.dtype() || !fits {
+            let (batch, rule) = match pads {
+                true => ("a padded batch", "dtype and rank must be the same"),
+                false => ("a batch", "the elements of one batch have one dtype and shape"),
+            };
+            return Err(Error::invalid(
+                "dataset",
+                format!(
+                    "element {position} of {batch} is {} of shape {}, element 0 is {} of shape {shape}; \
+                     {rule}",
+                    tensor.dtype(),
+                    tensor.shape(),
+                    first.dtype()
+                ),
+            ));
+        }
+        differ |= !is_like;
+        for (largest, &size) in sizes[1..].iter_mut().zip(tensor.shape().iter()) {
+            *largest = size.max(*largest);
+        }
+    }
+    Ok((Shape::new(&sizes[..=rank])?, differ))
+}
+
+/// The first `shape` positions of row `position` of `target`: a layout, and where it begins.
+fn corner(target: &Tensor, position: usize, shape: &Shape) -> Result<(Layout, usize)> {
+    let strides = target.layout().strides();
+    let layout = Layout::strided(*shape, &strides[1..])?;
+    Ok((layout, position * strides[0] as usize))
+}
