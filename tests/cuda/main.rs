@@ -10,7 +10,6 @@ mod copy;
 mod gradients;
 mod machine;
 mod memory;
-mod nvrtc;
 mod own_rules;
 mod ptx;
 mod replicas;
