@@ -72,7 +72,7 @@ example = $(call section,Build the examples against $(PREFIX)); \
 section = echo; echo "==== $(1)"
 
 .PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-engines \
-  test-aarch64 test-conan mutants-gpu test-loom mutants faults test-c test-large test-all \
+  test-aarch64 test-conan test-loom mutants faults test-c test-large test-all \
   build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines pictures judges dist clean
 
 help: ## Show this list
@@ -173,26 +173,12 @@ test-mpi: ## Run the tests over ranks: of processes, and of MPI where it can be 
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@cd $(BUILD) && ctest --output-on-failure -L '^(ranks|mpi)$$' $(if $(SMALL),-R '^(ranks.engine|mpi.restart)$$')
 
-ACCESSES := $(CURDIR)/target/gpu_accesses
 test-gpu: ## Run the tests of GPU code against the fake CUDA driver (needs no GPU)
 	@$(call section,The fake CUDA driver)
-	@$(cargo) test --locked $(call package,fake-cuda) $(if $(SMALL),--test api)
+	@$(cargo) test --locked $(call package,fake-cuda) $(if $(SMALL),--test mistakes)
 	@$(call section,GPU code on the fake CUDA driver)
-	@rm -f $(ACCESSES)
-	@FAKE_CUDA_ACCESSES=$(ACCESSES) $(cargo) test --locked $(call package,umbo) \
+	@$(cargo) test --locked $(call package,umbo) \
 	  $(if $(SMALL),--test cuda as_ptx::fills,--test gpu --test cuda --test cases)
-	@echo "accesses of kernels that were checked:$$(od -An -tu8 $(ACCESSES))"
-
-COUNT ?= 200
-mutants-gpu: ## Show the tests of GPU kernels small changes of the PTX, one at a time (COUNT=, SEED=)
-	@$(call section,Mutants of the PTX)
-	@$(cargo) build --locked $(call package,fake-cuda) --example mutants
-	@program=$$($(cargo) test --locked $(call package,umbo) --test cuda --no-run 2>&1 \
-	    | sed -n 's/.*Executable.*(\(.*\))/\1/p'); \
-	  xz --decompress --stdout src/kernels/cuda/umbo.ptx.lzma >target/umbo.ptx; \
-	  target/debug/examples/mutants target/umbo.ptx $$program $(COUNT) $(SEED) 1000 \
-	    $(if $(SMALL),as_ptx::fills,as_ptx) \
-	    tests/cuda/mutants.txt
 
 test-loom: ## Run the models of how threads meet, with a preemption more than `make test` where they are long
 	@$(call section,loom)

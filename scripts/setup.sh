@@ -124,7 +124,7 @@ install_python_packages() {
     have_python_packages
 }
 
-# Headers and libraries out of Python packages: ggml, a newer LibTorch with the two libraries of CUDA that it wants, and NVRTC.
+# Headers and libraries out of Python packages: ggml and a newer LibTorch with the two libraries of CUDA that it wants.
 # Nothing of PyTorch runs in Python there: its package has more dependencies, which take gigabytes.
 engines=$PWD/build/engines/venv
 have_in_engines() { [ -n "$(find "$engines" -name "$1" -print -quit 2>/dev/null)" ]; }
@@ -242,8 +242,8 @@ fi
 if is engines everything; then
   have_in_engines libtorch_cpu.so || install_into_engines --no-deps torch==2.15.0 ||
     say "no torch of a Python package; its test is skipped"
-  have_in_engines libcupti.so.13 || install_into_engines 'cuda-toolkit[cudart,cupti,nvrtc]==13.2.2' ||
-    say "no libraries of CUDA beside it; its test and that of NVRTC are skipped"
+  have_in_engines libcupti.so.13 || install_into_engines 'cuda-toolkit[cudart,cupti]==13.2.2' ||
+    say "no libraries of CUDA beside it; its test is skipped"
 fi
 if is bench-engines everything; then
   /usr/bin/python3 -c "import torch" 2>/dev/null || apt_install python3-torch ||

@@ -52,7 +52,7 @@ run() {
       make -C "$logs/cleaned" -f "$PWD/Makefile" clean && [ -z "$(ls "$logs/cleaned")" ]
       ;;
     small.help | small.setup | small.install | small.demo | small.demo-mpi | small.movielens | small.docs | \
-      small.cases | small.test-mpi | small.test-gpu | small.mutants-gpu | small.test-loom | small.test-engines | \
+      small.cases | small.test-mpi | small.test-gpu | small.test-loom | small.test-engines | \
       small.faults | small.matrix | small.storm | small.fuzz | small.flaky | small.test-large | small.bench | \
       small.pictures | small.dist | small.bench-peers | small.bench-loops | small.bench-engines)
       make --no-print-directory "$1" SMALL=yes
@@ -71,7 +71,7 @@ tree() { git status --porcelain 2>/dev/null || true; git diff 2>/dev/null || tru
 # What runs cargo's programs and nothing of build/ is run beside the others, which leave processors idle.
 beside() {
   case $how.$1 in
-    small.cases | small.test-gpu | small.mutants-gpu | small.test-loom | small.test-large | small.bench | small.dist | \
+    small.cases | small.test-gpu | small.test-loom | small.test-large | small.bench | small.dist | \
       small.docs) ;;
     *) return 1 ;;
   esac

@@ -8,7 +8,6 @@ mod copy;
 mod gradients;
 mod machine;
 mod memory;
-mod nvrtc;
 mod own_rules;
 mod ptx;
 mod replicas;

@@ -2,9 +2,6 @@
 
 use fake_cuda::harness::under_driver;
 use umbo::collectives::{Assignment, ReduceOp};
-use umbo::device::registry;
-use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
 use umbo::strategy::collective::ReductionOptions;
 use umbo::strategy::variables::{self, Initial, NewVariable, assign};
 use umbo::strategy::{Options, Strategy};
@@ -85,58 +82,6 @@ fn replicas_read_variables_on_their_gpus() {
             assert_eq!(numbers(&mean)[0], 1.0 + step as f32 * replicas);
         }
         assert_eq!(numbers(&variables::read(&weight).unwrap())[2], 3.0 + 3.0 * replicas);
-    }
-    clean(&control);
-}
-
-#[test]
-fn gradients_of_gpus_are_applied_with_the_bits_of_cpus() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
-    registry::ensure_logical_cpus(2).unwrap();
-    let train = |devices: &[&str]| -> Vec<u32> {
-        let strategy = strategy(devices).unwrap();
-        let weight = variable(&strategy, Aggregation::None, &[0.1, -0.2, 0.3, 1e-20]).unwrap();
-        let gradients = Gradients::new(
-            strategy.id(),
-            strategy.compute_devices(),
-            vec![weight.clone()],
-            LossReduction::Mean,
-        )
-        .unwrap();
-        let rule = Box::new(Momentum::new(0.9, true).unwrap());
-        let optimizer = Optimizer::new(strategy.id(), rule, 0.1).unwrap();
-        for _ in 0..5 {
-            strategy
-                .run(
-                    &|context| {
-                        // SAFETY: the elements are read at once.
-                        let seen = unsafe { variables::current_tensor(Some(context), &weight) }?;
-                        let own = (context.replica() + 1) as f32;
-                        let values: Vec<f32> =
-                            numbers(seen).iter().map(|weight| weight * own + 0.01).collect();
-                        let buffer = gradients.view_in(context, 0, GradientMode::Overwrite)?;
-                        assert_eq!(buffer.device(), context.device());
-                        // SAFETY: the buffer is this replica's.
-                        unsafe { buffer.assume_exclusive() }.copy_from(&tensor(&values, HOST))?;
-                        gradients.submit_in(context, Some(own.into()))?;
-                        Ok(None)
-                    },
-                    None,
-                )
-                .unwrap();
-            apply(&optimizer, &gradients).unwrap();
-        }
-        numbers(&variables::read(&weight).unwrap()).iter().map(|weight| weight.to_bits()).collect()
-    };
-    let cpus = train(&["CPU:0", "CPU:1"]);
-    for (seed, devices) in [["GPU:0", "GPU:1"], ["CPU:0", "GPU:1"], ["GPU:1", "CPU:0"]]
-        .iter()
-        .cycle()
-        .take(30)
-        .enumerate()
-    {
-        control.seed(seed as u64);
-        assert_eq!(train(devices), cpus, "{devices:?}");
     }
     clean(&control);
 }

@@ -3,7 +3,6 @@
 #ifndef UMBO_TESTS_TRAIN_H
 #define UMBO_TESTS_TRAIN_H
 
-#include <math.h>
 
 #include "../c/check.h"
 
@@ -24,20 +23,11 @@ struct model {
     umbo_gradients *gradients;
     umbo_optimizer *optimizer;
     int32_t step;
-    /* Numbers differ so much that their sums depend on the order. */
-    int wide;
 };
 
 /* A number that replica `replica` adds to element `at` in a step. */
 static float number_of(int32_t step, int32_t replica, int64_t at) {
     return (float)((step * 7 + replica * 13 + at * 31) % 23 - 11) / 8.0f;
-}
-
-/* The same, or one that may be a thousand million times larger or smaller than others. */
-static float wide_number_of(const struct model *model, int32_t replica, int64_t at) {
-    const float number = number_of(model->step, replica, at) + 0.1f;
-    if (!model->wide) return number_of(model->step, replica, at);
-    return ldexpf(number, (int)((model->step + replica * 11 + at * 5) % 61) - 30);
 }
 
 static umbo_status contribute(umbo_replica_context *context, const umbo_value *args, void *user_data,
@@ -53,22 +43,22 @@ static umbo_status contribute(umbo_replica_context *context, const umbo_value *a
     CHECK(here.local_replica_id >= 0 && here.local_replica_id <= replica);
     UMBO_TRY(umbo_gradients_view(model->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &dense));
     for (at = 0; at < ELEMENTS; at++)
-        ((float *)dense.mutable_data)[at] = wide_number_of(model, replica, at);
+        ((float *)dense.mutable_data)[at] = number_of(model->step, replica, at);
     UMBO_TRY(umbo_gradients_add_rows(model->gradients, context, 1, 2, &indices, &values));
     for (at = 0; at < 2; at++) {
         int32_t column;
         ((int64_t *)indices.mutable_data)[at] = (model->step + replica * 2 + at) % ROWS;
         for (column = 0; column < WIDTH; column++)
             ((float *)values.mutable_data)[at * WIDTH + column] =
-                wide_number_of(model, replica, at + column);
+                number_of(model->step, replica, at + column);
     }
     UMBO_TRY(umbo_gradients_submit_weighted(model->gradients, context, 1 + replica % 2));
     return umbo_optimizer_apply(model->optimizer, model->gradients, NULL, NULL);
 }
 
-/* Trains with so many compute devices and, unless that is 0, so many replicas in sync. */
-static umbo_status train_in_sync(umbo_communicator *communicator, int rank, int64_t devices,
-                                 int64_t in_sync, struct seen *seen) {
+/* Trains with so many replicas, each on a device of its own. */
+static CHECK_MAYBE_UNUSED umbo_status train(umbo_communicator *communicator, int rank,
+                                            int64_t replicas, struct seen *seen) {
     static const float zeros[ELEMENTS] = {0};
     static const int64_t shapes[2][2] = {{ELEMENTS, 0}, {ROWS, WIDTH}};
     static const int32_t row_sparse[2] = {0, 1};
@@ -77,11 +67,10 @@ static umbo_status train_in_sync(umbo_communicator *communicator, int rank, int6
     umbo_adam_options adam = UMBO_ADAM_OPTIONS_INIT;
     umbo_strategy *strategy = NULL;
     umbo_variable *variables[2] = {NULL, NULL};
-    struct model model = {NULL, NULL, 0, in_sync != 0};
+    struct model model = {NULL, NULL, 0};
     umbo_status status;
     int32_t index;
-    options.cpu_replicas = devices;
-    options.replicas_in_sync = in_sync;
+    options.cpu_replicas = replicas;
     options.communicator = communicator;
     options.parameter_device = train_parameter_device;
     options.bind_threads = 0;
@@ -121,12 +110,6 @@ static umbo_status train_in_sync(umbo_communicator *communicator, int rank, int6
     umbo_variable_release(variables[1]);
     umbo_strategy_release(strategy);
     return status;
-}
-
-/* Trains with so many replicas, each on a device of its own. */
-static CHECK_MAYBE_UNUSED umbo_status train(umbo_communicator *communicator, int rank,
-                                            int64_t replicas, struct seen *seen) {
-    return train_in_sync(communicator, rank, replicas, 0, seen);
 }
 
 #endif

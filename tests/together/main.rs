@@ -30,7 +30,6 @@ mod strict;
 mod training;
 mod values;
 mod watching;
-mod whole;
 
 use std::sync::Arc;
 

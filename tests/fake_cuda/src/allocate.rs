@@ -11,7 +11,6 @@ use crate::report::Mistake;
 use crate::session::Session;
 
 const ALLOCATION_FLAGS: u32 = 7;
-const REGISTRATION_FLAGS: u32 = 15;
 
 impl Driver {
     /// Fails, as a mistake of the program, if no live device memory starts at an address.
@@ -40,19 +39,6 @@ impl Driver {
             );
             self.reports.add(Mistake::UseAfterFree, &text);
         }
-    }
-
-    pub fn host_flags(&mut self, at: *const c_void) -> Outcome<u32> {
-        self.current()?;
-        match self.memory.holding(at as u64) {
-            Some(region) if region.device().is_none() => Ok(0),
-            _ => Err(Code::INVALID_VALUE),
-        }
-    }
-
-    /// The address by which devices use page-locked memory: the host's own.
-    pub fn host_device_pointer(&mut self, at: *const c_void) -> Outcome<u64> {
-        self.host_flags(at).map(|_| at as u64)
     }
 }
 
@@ -111,44 +97,13 @@ impl Session<'_> {
             let text = format!("free of host memory: {at:?} is not what an allocation gave");
             return Err(self.misuse(Code::INVALID_VALUE, &text));
         };
-        self.give_up("free", at as u64, bytes);
+        self.check_unused("free", at as u64);
+        self.watches.forget(at as u64, bytes);
+        self.memory.release(at as u64, "the host".into());
         // SAFETY: the range was mapped by `allocate_host` and is freed once; operations that
         // still name it find it freed.
         unsafe { libc::munmap(at, bytes as usize) };
         Ok(())
-    }
-
-    pub fn register_host(&mut self, at: *mut c_void, bytes: usize, flags: u32) -> Outcome {
-        let context = self.current()?;
-        let bytes = bytes as u64;
-        let fits = (at as u64).checked_add(bytes).is_some();
-        if at.is_null() || bytes == 0 || !fits || flags & !REGISTRATION_FLAGS != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
-        if self.memory.is_device_address(at as u64) {
-            let text = format!("registration of {at:?}, which is device memory");
-            return Err(self.misuse(Code::INVALID_VALUE, &text));
-        }
-        if self.memory.overlaps_live(at as u64, bytes) {
-            return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
-        }
-        self.memory.add_host(at as u64, bytes, Place::Registered, context);
-        Ok(())
-    }
-
-    pub fn unregister_host(&mut self, at: *mut c_void) -> Outcome {
-        self.current()?;
-        let region = self.memory.starting_at(at as u64);
-        let ours = region.filter(|r| r.freed.is_none() && matches!(r.place, Place::Registered));
-        let bytes = ours.map(|region| region.bytes).ok_or(Code::HOST_MEMORY_NOT_REGISTERED)?;
-        self.give_up("the end of registration", at as u64, bytes);
-        Ok(())
-    }
-
-    fn give_up(&mut self, what: &str, at: u64, bytes: u64) {
-        self.check_unused(what, at);
-        self.watches.forget(at, bytes);
-        self.memory.release(at, "the host".into());
     }
 }
 

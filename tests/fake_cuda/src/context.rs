@@ -1,9 +1,6 @@
 //! Primary contexts, one for each device, and which of them each thread uses.
 
-use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
-use std::mem::ManuallyDrop;
-use std::thread::ThreadId;
+use std::cell::Cell;
 
 use crate::codes::{Code, Outcome};
 use crate::driver::Driver;
@@ -16,31 +13,20 @@ use crate::stream::Order;
 pub struct Context {
     /// How many times it is retained and not yet released.
     pub retained: u32,
-    pub flags: u32,
     /// The error after which it is of no more use.
     pub broken: Option<Code>,
     pub legacy: u32,
-    pub per_thread: HashMap<ThreadId, u32>,
-    /// Devices whose memory its kernels may use.
-    pub peers: BTreeSet<u32>,
 }
 
 thread_local! {
-    /// Never dropped, so that it is there as long as its thread: programs call the driver while a thread
-    /// ends. What a thread leaves on it is lost, as with the driver.
-    static STACK: RefCell<ManuallyDrop<Vec<u32>>> =
-        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
-}
-
-/// The context on top of this thread's stack.
-fn top() -> Option<u32> {
-    STACK.with_borrow(|stack| stack.last().copied())
+    /// The context that this thread uses. Programs call the driver while a thread ends, too.
+    static CURRENT: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
 impl Driver {
     /// The context of this thread, if it can be used.
     pub fn current(&self) -> Outcome<u32> {
-        let id = top().ok_or(Code::INVALID_CONTEXT)?;
+        let id = CURRENT.get().ok_or(Code::INVALID_CONTEXT)?;
         self.usable(id)?;
         Ok(id)
     }
@@ -65,21 +51,10 @@ impl Driver {
         let context = &mut self.contexts[id as usize];
         context.retained += 1;
         if context.retained == 1 {
-            let legacy = self.streams.create(id, Order::Legacy, 0, 0);
+            let legacy = self.streams.create(id, Order::Legacy);
             self.contexts[id as usize].legacy = legacy;
         }
         Ok(handle::make(Kind::Context, id))
-    }
-
-    pub fn primary_state(&self, device: i32) -> Outcome<(u32, i32)> {
-        let context = &self.contexts[self.device(device)? as usize];
-        Ok((context.flags, i32::from(context.retained > 0)))
-    }
-
-    pub fn set_primary_flags(&mut self, device: i32, flags: u32) -> Outcome {
-        let id = self.device(device)?;
-        self.contexts[id as usize].flags = flags;
-        Ok(())
     }
 
     pub fn set_current(&self, raw: Raw) -> Outcome {
@@ -89,59 +64,12 @@ impl Driver {
         {
             return Err(Code::CONTEXT_IS_DESTROYED);
         }
-        STACK.with_borrow_mut(|stack| {
-            stack.pop();
-            stack.extend(next);
-        });
+        CURRENT.set(next);
         Ok(())
     }
 
     pub fn get_current(&self) -> Raw {
-        top().map_or(std::ptr::null_mut(), |id| handle::make(Kind::Context, id))
-    }
-
-    pub fn push_current(&self, raw: Raw) -> Outcome {
-        let id = self.context_number(raw)?;
-        if self.contexts[id as usize].retained == 0 {
-            return Err(Code::CONTEXT_IS_DESTROYED);
-        }
-        STACK.with_borrow_mut(|stack| stack.push(id));
-        Ok(())
-    }
-
-    pub fn pop_current(&self) -> Outcome<Raw> {
-        let id = STACK.with_borrow_mut(|stack| stack.pop()).ok_or(Code::INVALID_CONTEXT)?;
-        Ok(handle::make(Kind::Context, id))
-    }
-
-    /// The device of this thread's context.
-    pub fn current_device(&self) -> Outcome<i32> {
-        top().map(|id| id as i32).ok_or(Code::INVALID_CONTEXT)
-    }
-
-    pub fn enable_peer(&mut self, peer: Raw, flags: u32) -> Outcome {
-        let current = self.current()?;
-        let peer = self.context_number(peer)?;
-        self.usable(peer)?;
-        if flags != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
-        if !self.can_access_peer(current as i32, peer as i32)? {
-            return Err(Code::PEER_ACCESS_UNSUPPORTED);
-        }
-        match self.contexts[current as usize].peers.insert(peer) {
-            true => Ok(()),
-            false => Err(Code::PEER_ACCESS_ALREADY_ENABLED),
-        }
-    }
-
-    pub fn disable_peer(&mut self, peer: Raw) -> Outcome {
-        let current = self.current()?;
-        let peer = self.context_number(peer)?;
-        match self.contexts[current as usize].peers.remove(&peer) {
-            true => Ok(()),
-            false => Err(Code::PEER_ACCESS_NOT_ENABLED),
-        }
+        CURRENT.get().map_or(std::ptr::null_mut(), |id| handle::make(Kind::Context, id))
     }
 
     /// Makes broken contexts usable again, which no real driver does. Work that waited is gone.
@@ -186,10 +114,7 @@ impl Session<'_> {
         for at in memory {
             self.memory.release(at, "the release of its context".into());
         }
-        let context = &mut self.contexts[id as usize];
-        context.retained = 0;
-        context.per_thread.clear();
-        context.peers.clear();
+        self.contexts[id as usize].retained = 0;
         Ok(())
     }
 

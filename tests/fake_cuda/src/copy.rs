@@ -127,15 +127,15 @@ impl Session<'_> {
     fn check_pools(&mut self, to: u64, from: u64) -> Outcome {
         let side = |address| {
             let region = self.memory.holding(address)?;
-            Some((region.device()?, region.pool.is_some()))
+            Some((region.device()?, region.pool))
         };
-        let (Some((to, to_pooled)), Some((from, from_pooled))) = (side(to), side(from)) else {
+        let (Some((to, to_pool)), Some((from, from_pool))) = (side(to), side(from)) else {
             return Ok(());
         };
-        let open = |owner: usize, other: usize| {
-            owner == other || self.pools_open_to(other as u32).contains(&owner)
+        let open = |pool: Option<u32>, other: usize| {
+            pool.is_none_or(|pool| self.is_open(pool, other as u32))
         };
-        if to_pooled && !open(to, from) || from_pooled && !open(from, to) {
+        if !open(to_pool, from) || !open(from_pool, to) {
             let text = format!(
                 "copy between devices' memory: the pools of devices {from} and {to} give no access"
             );
@@ -165,33 +165,13 @@ impl Session<'_> {
         self.copy_within_devices(to.0, from.0, bytes, stream)
     }
 
-    /// The functions that find out by address what is copied where.
-    pub fn copy_by_address(&mut self, to: u64, from: u64, bytes: usize, stream: Raw) -> Outcome {
-        let device = |driver: &Driver, at| driver.memory.is_device_address(at);
-        match (device(self, to), device(self, from)) {
-            (true, true) => self.device_to_device(to, from, bytes, stream),
-            (true, false) => {
-                self.host_to_device(to, from as *const c_void, bytes, stream, Waits::No)
-            }
-            (false, true) => self.device_to_host(to as *mut c_void, from, bytes, stream, Waits::No),
-            (false, false) => Err(Code::INVALID_VALUE),
-        }
-    }
-
-    pub fn fill(&mut self, at: u64, value: u32, width: u64, count: usize, stream: Raw) -> Outcome {
+    pub fn fill(&mut self, at: u64, value: u8, count: usize, stream: Raw) -> Outcome {
         let stream = self.stream(stream)?;
         if count == 0 {
             return Ok(());
         }
-        let bytes = (count as u64).checked_mul(width).ok_or(Code::INVALID_VALUE)?;
-        self.check_range("fill", at, bytes)?;
-        if !at.is_multiple_of(width) {
-            let text = format!("fill: {at:#x} is no multiple of {width}");
-            self.reports.add(Mistake::Misaligned, &text);
-            return Err(Code::INVALID_VALUE);
-        }
-        let work = Work::Fill { at, value, width, count: count as u64 };
-        self.enqueue(stream, "fill", work).map(drop)
+        self.check_range("fill", at, count as u64)?;
+        self.enqueue(stream, "fill", Work::Fill { at, value, bytes: count as u64 }).map(drop)
     }
 }
 
@@ -250,22 +230,10 @@ impl Driver {
     }
 
     /// Runs a fill.
-    pub fn run_fill(
-        &mut self,
-        stamp: &Arc<Stamp>,
-        at: u64,
-        value: u32,
-        width: u64,
-        count: u64,
-    ) -> Outcome {
-        let bytes = width * count;
+    pub fn run_fill(&mut self, stamp: &Arc<Stamp>, at: u64, value: u8, bytes: u64) -> Outcome {
         let target = self.touch(stamp, at, bytes, true)?;
-        let pattern = value.to_le_bytes();
         // SAFETY: `touch` found the whole range alive, and the driver is locked.
-        let target = unsafe { std::slice::from_raw_parts_mut(target, bytes as usize) };
-        for element in target.chunks_exact_mut(width as usize) {
-            element.copy_from_slice(&pattern[..width as usize]);
-        }
+        unsafe { target.write_bytes(value, bytes as usize) };
         self.wrote(at, bytes);
         Ok(())
     }

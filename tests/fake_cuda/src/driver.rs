@@ -1,12 +1,10 @@
 //! The whole state of the driver. It is locked for the time of a call.
 
-use crate::checked::Checked;
 use crate::clock::Clock;
 use crate::codes::{Code, Outcome};
 use crate::context::Context;
 use crate::event::Events;
 use crate::faults::Faults;
-use crate::launch::Executed;
 use crate::memory::Memory;
 use crate::module::Modules;
 use crate::moved::Moved;
@@ -26,7 +24,6 @@ pub struct Driver {
     pub streams: Streams,
     pub events: Events,
     pub modules: Modules,
-    pub executed: Executed,
     /// The first identity of a thread that was never used.
     pub identities: u32,
     pub watches: Watches,
@@ -37,15 +34,9 @@ pub struct Driver {
     pub eagerness: Eagerness,
     pub reports: Reports,
     pub faults: Faults,
-    /// Branches that a launch may take before it counts as endless.
-    pub branches: u64,
     pub initialised: bool,
     /// How many calls there were; work goes on by itself when this stands still.
     pub calls: u64,
-    /// How many operations ran.
-    pub operations: u64,
-    /// Counts accesses of kernels.
-    pub checked: Checked,
     /// How many bytes copies have moved.
     pub moved: Moved,
 }
@@ -61,19 +52,15 @@ impl Driver {
             streams: Streams::default(),
             events: Events::default(),
             modules: Modules::default(),
-            executed: Executed::default(),
             identities: 2,
             watches: Watches::default(),
             host: Clock::default(),
-            random: Random::new(settings.seed),
-            eagerness: Eagerness::of(settings.seed),
+            random: Random::new(1),
+            eagerness: Eagerness::of(1),
             reports: Reports::new(settings.abort, settings.quiet),
-            faults: Faults::new(settings.fault.as_deref()),
-            branches: settings.branches,
+            faults: Faults::default(),
             initialised: false,
             calls: 0,
-            operations: 0,
-            checked: Checked::of(settings.accesses.as_deref()),
             moved: Moved::default(),
             settings,
         }

@@ -2,7 +2,6 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::thread;
 
 use crate::codes::{Code, Outcome};
 use crate::event::Mark;
@@ -12,11 +11,7 @@ use crate::session::Session;
 use crate::stream::Order;
 
 const LEGACY: usize = 1;
-const PER_THREAD: usize = 2;
 const NON_BLOCKING: u32 = 1;
-
-/// The least and the greatest priority.
-pub const PRIORITIES: (i32, i32) = (0, -5);
 
 impl Session<'_> {
     /// The number of the stream that a handle stands for.
@@ -24,7 +19,6 @@ impl Session<'_> {
         let context = self.current()?;
         let id = match raw as usize {
             0 | LEGACY => self.contexts[context as usize].legacy,
-            PER_THREAD => self.thread_stream(context),
             _ => {
                 let id = handle::number(Kind::Stream, raw).ok();
                 let alive = |id: &u32| self.streams.get(*id).is_some_and(|s| !s.destroyed);
@@ -40,31 +34,20 @@ impl Session<'_> {
         Ok(id)
     }
 
-    fn thread_stream(&mut self, context: u32) -> u32 {
-        let thread = thread::current().id();
-        if let Some(id) = self.contexts[context as usize].per_thread.get(&thread) {
-            return *id;
-        }
-        let id = self.streams.create(context, Order::Blocking, 0, 0);
-        self.contexts[context as usize].per_thread.insert(thread, id);
-        id
-    }
-
-    pub fn create_stream(&mut self, flags: u32, priority: i32) -> Outcome<Raw> {
+    pub fn create_stream(&mut self, flags: u32) -> Outcome<Raw> {
         let context = self.current()?;
         let order = match flags {
             0 => Order::Blocking,
             NON_BLOCKING => Order::NonBlocking,
             _ => return Err(Code::INVALID_VALUE),
         };
-        let priority = priority.clamp(PRIORITIES.1, PRIORITIES.0);
-        let id = self.streams.create(context, order, flags, priority);
+        let id = self.streams.create(context, order);
         Ok(handle::make(Kind::Stream, id))
     }
 
     /// Gives a stream up; its work still runs.
     pub fn destroy_stream(&mut self, raw: Raw) -> Outcome {
-        if (raw as usize) <= PER_THREAD {
+        if (raw as usize) <= LEGACY {
             return Err(Code::INVALID_HANDLE);
         }
         let id = self.stream(raw)?;
@@ -73,16 +56,6 @@ impl Session<'_> {
         }
         self.streams.sweep(id);
         Ok(())
-    }
-
-    pub fn stream_priority(&mut self, raw: Raw) -> Outcome<i32> {
-        let id = self.stream(raw)?;
-        self.streams.get(id).map(|stream| stream.priority).ok_or(Code::INVALID_HANDLE)
-    }
-
-    pub fn stream_flags(&mut self, raw: Raw) -> Outcome<u32> {
-        let id = self.stream(raw)?;
-        self.streams.get(id).map(|stream| stream.flags).ok_or(Code::INVALID_HANDLE)
     }
 
     pub fn stream_context(&mut self, raw: Raw) -> Outcome<Raw> {

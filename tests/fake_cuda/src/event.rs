@@ -125,19 +125,6 @@ impl Session<'_> {
         }
     }
 
-    pub fn query_event(&mut self, raw: Raw) -> Outcome {
-        self.current()?;
-        self.step();
-        let Some(mark) = self.event(raw)?.mark.clone() else { return Ok(()) };
-        self.current()?;
-        if !self.streams.reached(mark.stream, mark.count) {
-            return Err(Code::NOT_READY);
-        }
-        self.host_learns(&mark.clock);
-        self.event(raw)?.reached.get_or_insert_with(Instant::now);
-        Ok(())
-    }
-
     pub fn synchronize_event(&mut self, raw: Raw) -> Outcome {
         self.current()?;
         let Some(mark) = self.event(raw)?.mark.clone() else { return Ok(()) };

@@ -1,10 +1,9 @@
 //! Failures on demand: any call, or any operation when it runs, can be made to fail.
 //!
-//! A fault is written `FUNCTION:NUMBER:CODE` or `FUNCTION:NUMBER:CODE:sticky`: the NUMBER-th call,
-//! from 1, of the function fails with the code; `*` stands for all functions together, `operation`
-//! for operations when they run. NUMBER 0 lets every call fail. With `sticky`, or with a code that
-//! is so by itself, the current context (of an operation: its own) is of no more use. Several
-//! faults are separated by commas.
+//! A fault is written `FUNCTION:NUMBER:CODE`: the NUMBER-th call, from 1, of the function fails with the
+//! code; `*` stands for all functions together, `operation` for operations when they run. NUMBER 0 lets
+//! every call fail. With a sticky code the current context (of an operation: its own) is of no more use.
+//! Several faults are separated by commas.
 
 use std::collections::HashMap;
 
@@ -15,7 +14,6 @@ struct Fault {
     function: String,
     number: u64,
     code: Code,
-    sticky: bool,
 }
 
 /// What is to fail, and how often each function was called.
@@ -28,35 +26,17 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Faults as the environment gives them. Text that is none ends the process.
-    pub fn new(text: Option<&str>) -> Faults {
-        let mut faults = Faults::default();
-        if let Some(text) = text
-            && faults.set(text).is_err()
-        {
-            eprintln!("fake-cuda: FAKE_CUDA_FAULT={text} is not FUNCTION:NUMBER:CODE[:sticky],...");
-            std::process::abort();
-        }
-        faults
-    }
-
     /// Sets what is to fail, and counts calls from zero. An empty text sets nothing.
-    pub fn set(&mut self, text: &str) -> Result<(), ()> {
+    pub fn set(&mut self, text: &str) -> Option<()> {
         let mut wanted = vec![];
         for fault in text.split(',').filter(|fault| !fault.is_empty()) {
-            let parts: Vec<&str> = fault.split(':').collect();
-            let (function, number, code, sticky) = match parts[..] {
-                [function, number, code] => (function, number, code, false),
-                [function, number, code, "sticky"] => (function, number, code, true),
-                _ => return Err(()),
-            };
-            let code = Code(code.parse().map_err(drop)?);
-            let number = number.parse().map_err(drop)?;
-            let sticky = sticky || code.is_sticky();
-            wanted.push(Fault { function: function.into(), number, code, sticky });
+            let mut parts = fault.split(':');
+            let (function, number, code) = (parts.next()?.into(), parts.next()?, parts.next()?);
+            let (number, code) = (number.parse().ok()?, Code(code.parse().ok()?));
+            wanted.push(Fault { function, number, code });
         }
         *self = Faults { wanted, ..Faults::default() };
-        Ok(())
+        Some(())
     }
 
     /// How often a function was called; with `*` all of them but operations.
@@ -73,7 +53,7 @@ impl Faults {
     }
 
     /// The fault that this call meets.
-    fn meet(&mut self, function: &'static str) -> Option<(Code, bool)> {
+    fn meet(&mut self, function: &'static str) -> Option<Code> {
         let operation = function == "operation";
         let count = self.calls.entry(function).or_default();
         *count += 1;
@@ -89,7 +69,7 @@ impl Faults {
             fault.number == 0 || fault.number == number
         })?;
         self.injected += 1;
-        Some((hit.code, hit.sticky))
+        Some(hit.code)
     }
 }
 
@@ -97,8 +77,8 @@ impl Driver {
     /// The failure that this call is to meet, if any. The error of an operation always breaks its
     /// context: there is no call that could return it otherwise.
     pub fn fault_in(&mut self, function: &'static str) -> Option<Code> {
-        let (code, sticky) = self.faults.meet(function)?;
-        if sticky
+        let code = self.faults.meet(function)?;
+        if code.is_sticky()
             && function != "operation"
             && let Ok(context) = self.current()
         {

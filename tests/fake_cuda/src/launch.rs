@@ -1,7 +1,6 @@
 //! Launches of kernels.
 
-use std::collections::{BTreeMap, HashSet};
-use std::io::Write;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::access;
@@ -10,11 +9,10 @@ use crate::device;
 use crate::driver::Driver;
 use crate::handle::Raw;
 use crate::operation::{Stamp, Work};
-use crate::ptx::block;
 use crate::ptx::execute::Machine;
 use crate::ptx::kernel::Kernel;
 use crate::ptx::shadow::Identities;
-use crate::ptx::shared::{Local, Shared};
+use crate::ptx::shared::Shared;
 use crate::ptx::view::{Touched, Views};
 use crate::random::Random;
 use crate::report::Mistake;
@@ -24,8 +22,7 @@ use crate::session::Session;
 pub struct Launch {
     kernel: Arc<Kernel>,
     grid: [u32; 3],
-    block: [u32; 3],
-    dynamic_shared: u32,
+    threads: u32,
     parameters: Vec<u8>,
 }
 
@@ -35,6 +32,9 @@ pub struct Size {
     pub block: [u32; 3],
     pub dynamic_shared: u32,
 }
+
+/// A launch that takes more branches counts as endless.
+const BRANCHES: u64 = 4_000_000_000;
 
 /// Identities of threads start anew when they come near the end of their range.
 const IDENTITIES: u32 = 3_000_000_000;
@@ -56,37 +56,22 @@ impl Session<'_> {
             let text = format!("{} is launched on a stream of another device", kernel.name);
             return Err(self.misuse(Code::INVALID_HANDLE, &text));
         }
-        let too_large = |sizes: [u32; 3], limits: [u32; 3]| {
-            sizes.iter().zip(limits).any(|(size, limit)| *size == 0 || *size > limit)
-        };
-        let threads = size.block.iter().try_fold(1u32, |all, size| all.checked_mul(*size));
+        // Kernels of this project have threads along one axis, and shared memory of their own only.
+        let [threads, y, z] = size.block;
         let most = kernel.max_threads.min(device::THREADS_PER_BLOCK);
-        if too_large(size.grid, device::GRID)
-            || too_large(size.block, device::BLOCK)
-            || threads.is_none_or(|threads| threads > most)
-        {
+        let fits = size.grid.iter().zip(device::GRID).all(|(size, most)| (1..=most).contains(size));
+        if !fits || !(1..=most).contains(&threads) || (y, z, size.dynamic_shared) != (1, 1, 0) {
+            let Size { grid, block, dynamic_shared } = size;
             let text = format!(
-                "{} is launched with a grid of {:?} blocks of {:?} threads; a block may have {most}",
-                kernel.name, size.grid, size.block
-            );
-            return Err(self.misuse(Code::INVALID_VALUE, &text));
-        }
-        if size.dynamic_shared > function.dynamic_shared {
-            let text = format!(
-                "{} is launched with {} bytes of shared memory beside its own {}; {} are allowed",
-                kernel.name, size.dynamic_shared, kernel.static_shared, function.dynamic_shared
+                "{} is launched with a grid of {grid:?} blocks of {block:?} threads and {dynamic_shared} bytes; a \
+                 block may have {most} threads",
+                kernel.name
             );
             return Err(self.misuse(Code::INVALID_VALUE, &text));
         }
         let parameters = parameters(&kernel)?;
         let name = format!("kernel {}", kernel.name);
-        let launch = Launch {
-            kernel,
-            grid: size.grid,
-            block: size.block,
-            dynamic_shared: size.dynamic_shared,
-            parameters,
-        };
+        let launch = Launch { kernel, grid: size.grid, threads, parameters };
         self.enqueue(stream, &name, Work::Launch(Box::new(launch))).map(drop)
     }
 }
@@ -100,40 +85,27 @@ impl Driver {
         }
         let first = self.identities;
         let kernel = &*launch.kernel;
-        let threads = launch.block.iter().product();
-        let peers = self.contexts[context as usize].peers.iter().map(|id| *id as usize).collect();
-        let pools = self.pools_open_to(context);
+        let pools = 0..self.pools.len() as u32;
+        let pools = pools.filter(|pool| self.is_open(*pool, context)).collect();
         let mut random = Random::new(self.random.below(usize::MAX) as u64);
-        let shared = (kernel.static_shared + launch.dynamic_shared) as usize;
+        let accesses = kernel.accesses.len();
         let mut machine = Machine {
             kernel,
             parameters: &launch.parameters,
             grid: launch.grid,
-            block: launch.block,
-            global: Views::new(
-                &mut self.memory,
-                context as usize,
-                peers,
-                pools,
-                kernel.accesses.len(),
-            ),
-            shared: Shared::new(shared),
-            local: Local::new(kernel.local, threads),
+            threads: launch.threads,
+            global: Views::new(&mut self.memory, context as usize, pools, accesses),
+            shared: Shared::new(kernel.shared_bytes as usize),
             identities: Identities::new(first),
-            counts: vec![0; kernel.code.len()],
-            budget: self.branches,
+            budget: BRANCHES,
             findings: vec![],
             seen: HashSet::new(),
             block_number: [0; 3],
         };
-        let outcome = block::run(&mut machine, &mut random, launch.dynamic_shared);
-        let Machine { global, counts, findings, identities, .. } = machine;
+        let outcome = machine.run(&mut random);
+        let Machine { global, findings, identities, .. } = machine;
         let touched = global.touched(first);
         self.identities = identities.end();
-        self.checked.add(&launch.kernel, &counts);
-        if self.executed.add(&launch.kernel, &counts) {
-            self.tell_launched(&launch.kernel.name);
-        }
         for (mistake, text) in findings {
             self.reports.add(mistake, &format!("{}: {text}", stamp.describe()));
         }
@@ -144,14 +116,6 @@ impl Driver {
             self.reports.add(fault.mistake, &format!("{}: {}", stamp.describe(), fault.text));
             fault.code
         })
-    }
-
-    /// Adds the name of a kernel to the file that was asked for.
-    fn tell_launched(&self, name: &str) {
-        let Some(path) = &self.settings.launched else { return };
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
-        // Without the file whoever asked for it sees that it is not there.
-        let _ = file.and_then(|mut file| writeln!(file, "{name}"));
     }
 
     /// Compares what a launch read and wrote in a region with what others did.
@@ -174,45 +138,5 @@ impl Driver {
                 self.watches.device_wrote(start + run.start, run.end - run.start);
             }
         }
-    }
-}
-
-/// How often the instructions of each kernel ran.
-#[derive(Default)]
-pub struct Executed(BTreeMap<String, Vec<(u32, Box<str>, u64)>>);
-
-impl Executed {
-    /// Adds the counts of one launch; true if it is the first of this kernel.
-    fn add(&mut self, kernel: &Kernel, counts: &[u64]) -> bool {
-        let first = !self.0.contains_key(&kernel.name);
-        let texts = || kernel.texts.iter().map(|(line, text)| (*line, text.clone(), 0)).collect();
-        let all = self.0.entry(kernel.name.clone()).or_insert_with(texts);
-        // Another module may have another kernel of the same name.
-        let same = all.len() == kernel.texts.len()
-            && all
-                .iter()
-                .zip(&kernel.texts)
-                .all(|(known, new)| known.0 == new.0 && known.1 == new.1);
-        if !same {
-            *all = texts();
-        }
-        for (known, count) in all.iter_mut().zip(counts) {
-            known.2 += count;
-        }
-        first
-    }
-
-    /// How many instructions ran whose text begins with a prefix.
-    pub fn count(&self, prefix: &str) -> u64 {
-        let all = self.0.values().flatten();
-        all.filter(|(_, text, _)| text.starts_with(prefix)).map(|(.., count)| count).sum()
-    }
-
-    /// Instructions of a kernel that never ran, one a line.
-    pub fn never(&self, kernel: &str) -> Option<String> {
-        let all = self.0.get(kernel)?;
-        // The end of a function has no text.
-        let never = all.iter().filter(|(_, text, count)| *count == 0 && !text.is_empty());
-        Some(never.map(|(line, text, _)| format!("{line} {text}\n")).collect())
     }
 }

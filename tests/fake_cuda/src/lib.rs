@@ -9,7 +9,7 @@
 //! * Kernels are executed from their PTX by an interpreter that checks each access.
 //! * Any call can be made to fail, once or for ever after.
 //!
-//! The functions of the driver are in `api`, one file a subject, and hold no logic. Tests use
+//! The functions of the driver are in `api`, and hold no logic. Tests use
 //! [`harness`] to run under the driver and [`Control`] to ask it what it found.
 
 mod access;
@@ -17,7 +17,7 @@ mod address_space;
 mod allocate;
 mod api;
 mod bits;
-mod checked;
+mod c_types;
 mod clock;
 mod codes;
 mod context;
@@ -37,10 +37,7 @@ mod launch;
 mod memory;
 mod module;
 mod moved;
-pub mod mutate;
-mod occupancy;
 mod operation;
-mod pointer;
 mod pool;
 mod ptx;
 mod random;
@@ -50,7 +47,6 @@ mod schedule;
 mod session;
 mod settings;
 mod stream;
-mod symbols;
 mod watch;
 
 pub use control::Control;

@@ -31,7 +31,6 @@ pub struct Memory {
     regions: BTreeMap<u64, Region>,
     used: Vec<u64>,
     limits: Vec<u64>,
-    next_id: u64,
 }
 
 impl Memory {
@@ -41,7 +40,6 @@ impl Memory {
             regions: BTreeMap::new(),
             used: vec![0; limits.len()],
             limits,
-            next_id: 1,
         }
     }
 
@@ -53,22 +51,11 @@ impl Memory {
         self.limits[device].saturating_sub(self.used[device])
     }
 
-    pub fn used(&self, device: usize) -> u64 {
-        self.used[device]
-    }
-
-    /// Sets how much memory a device has.
-    pub fn limit(&mut self, device: usize, bytes: u64) {
-        self.limits[device] = bytes;
-    }
-
     fn insert(&mut self, start: u64, bytes: u64, place: Place, data: *mut u8, context: u32) {
         let initialised = match place {
             Place::Device { .. } => Some(Bits::new(bytes)),
-            Place::Locked | Place::Registered => None,
+            Place::Locked => None,
         };
-        let id = self.next_id;
-        self.next_id += 1;
         let history = History::default();
         let region = Region {
             start,
@@ -81,7 +68,6 @@ impl Memory {
             history,
             tracking: None,
             freed: None,
-            id,
         };
         self.regions.insert(start, region);
     }
@@ -105,14 +91,6 @@ impl Memory {
         let place = Place::Device { ordinal: device, _bytes: storage };
         self.insert(start, bytes, place, data, context);
         Ok(start)
-    }
-
-    /// Whether part of a range of host memory is page-locked already.
-    pub fn overlaps_live(&self, start: u64, bytes: u64) -> bool {
-        self.regions
-            .range(..start.saturating_add(bytes))
-            .next_back()
-            .is_some_and(|(_, region)| region.freed.is_none() && region.end() > start)
     }
 
     /// Makes host memory known. Freed regions that lay there before are forgotten.

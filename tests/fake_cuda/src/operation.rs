@@ -75,12 +75,10 @@ pub enum Work {
         to: Destination,
         bytes: u64,
     },
-    /// `count` elements of `width` bytes get the low bytes of `value`.
     Fill {
         at: u64,
-        value: u32,
-        width: u64,
-        count: u64,
+        value: u8,
+        bytes: u64,
     },
     Free {
         at: u64,

@@ -12,8 +12,6 @@ pub enum Place {
     Device { ordinal: usize, _bytes: Vec<u8> },
     /// Page-locked host memory that the driver mapped.
     Locked,
-    /// Host memory of the program that it registered.
-    Registered,
 }
 
 /// For each byte the identities of the threads that last wrote and read it.
@@ -40,8 +38,6 @@ pub struct Region {
     pub tracking: Option<Tracking>,
     /// Who freed it, if it is no longer there.
     pub freed: Option<Arc<str>>,
-    /// A number that no other allocation has.
-    pub id: u64,
 }
 
 // SAFETY: `data` points to memory that the region owns or that was registered with the driver, and it
@@ -57,7 +53,7 @@ impl Region {
     pub fn device(&self) -> Option<usize> {
         match self.place {
             Place::Device { ordinal, .. } => Some(ordinal),
-            Place::Locked | Place::Registered => None,
+            Place::Locked => None,
         }
     }
 
@@ -76,7 +72,6 @@ impl Region {
         let what = match self.place {
             Place::Device { ordinal, .. } => format!("memory of device {ordinal}"),
             Place::Locked => "page-locked memory".into(),
-            Place::Registered => "registered memory".into(),
         };
         format!("{what} {:#x} ({} bytes)", self.start, self.bytes)
     }

@@ -77,8 +77,9 @@ impl Reports {
         self.found.len()
     }
 
-    pub fn get(&self, index: usize) -> Option<&str> {
-        self.found.get(index).map(String::as_str)
+    /// A line each.
+    pub fn text(&self) -> String {
+        self.found.join("\n")
     }
 
     pub fn clear(&mut self) {

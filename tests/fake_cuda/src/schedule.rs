@@ -81,7 +81,6 @@ impl Driver {
         let Some(operation) = stream.queue.pop_front() else { return };
         stream.busy = true;
         let context = stream.context;
-        self.operations += 1;
         if self.execute(context, id, operation) {
             self.streams.complete(id);
             progressed();
@@ -103,9 +102,7 @@ impl Driver {
                     Ok(())
                 }
                 Work::Copy { from, to, bytes } => self.run_copy(&stamp, &from, &to, bytes),
-                Work::Fill { at, value, width, count } => {
-                    self.run_fill(&stamp, at, value, width, count)
-                }
+                Work::Fill { at, value, bytes } => self.run_fill(&stamp, at, value, bytes),
                 Work::Free { at } => self.run_free(&stamp, at),
                 Work::Launch(launch) => self.run_launch(&stamp, context, &launch),
                 Work::Host(function) => {

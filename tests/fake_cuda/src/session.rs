@@ -126,6 +126,6 @@ pub fn enter(name: &'static str, body: impl FnOnce(&mut Session) -> Outcome) -> 
     }
     let outcome = body(&mut session);
     session.go_on();
-    engine::start(session.settings.idle);
+    engine::start();
     code(outcome)
 }

@@ -22,8 +22,6 @@ pub struct Stream {
     pub id: u32,
     pub context: u32,
     pub order: Order,
-    pub priority: i32,
-    pub flags: u32,
     pub name: Arc<str>,
     pub actor: Actor,
     /// What is finished when everything that was put on the stream is.
@@ -56,7 +54,7 @@ pub struct Streams {
 
 impl Streams {
     /// A new stream. Numbers of streams are not used again.
-    pub fn create(&mut self, context: u32, order: Order, flags: u32, priority: i32) -> u32 {
+    pub fn create(&mut self, context: u32, order: Order) -> u32 {
         self.next += 1;
         let id = self.next;
         let mut clock = Clock::default();
@@ -78,8 +76,6 @@ impl Streams {
             id,
             context,
             order,
-            priority,
-            flags,
             name: name.into(),
             actor,
             clock,

@@ -1,376 +1,439 @@
 //! Each kind of mistake is found in every order of the work, and the same program without it is
 //! never blamed.
 
-mod programs;
+use std::cell::Cell;
+use std::ffi::{CString, c_void};
+use std::ptr::null_mut;
 
 use cudarc::driver::{result, sys};
 use fake_cuda::Control;
 use fake_cuda::harness::under_driver;
-use programs::Parameter::{At, Single, Word};
-use programs::*;
 
-const SEEDS: u64 = 200;
-const SAMPLES: &str = include_str!("kernels/samples.ptx");
+const SEEDS: u64 = 30;
+const BYTES: usize = 64;
 
-/// Runs a program that takes whether it makes its mistake, and prints how often it was found.
-fn compare(control: &Control, name: &str, kinds: &[&str], mut program: impl FnMut(bool)) {
-    let right = found(control, SEEDS, &[], || program(false));
-    let wrong = found(control, SEEDS, kinds, || program(true));
-    println!("{name}: found in {wrong} of {SEEDS} orders, false alarms {right}");
-    assert_eq!((right, wrong), (0, SEEDS), "{name}");
+/// What a program is made of. Everything that it makes goes with it.
+struct Program {
+    memory: Vec<u64>,
+    streams: Vec<sys::CUstream>,
+    events: Vec<sys::CUevent>,
+    /// Whether it makes its mistake.
+    wrong: bool,
 }
 
-fn quiet(settings: &[(&str, &str)]) -> Option<Control> {
-    let mut all = vec![("FAKE_CUDA_QUIET", "1")];
-    all.extend_from_slice(settings);
-    let control = under_driver(&all)?;
+impl Program {
+    fn stream(&mut self) -> sys::CUstream {
+        let stream = result::stream::create(result::stream::StreamKind::NonBlocking).unwrap();
+        self.streams.push(stream);
+        stream
+    }
+
+    fn event(&mut self) -> sys::CUevent {
+        let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).unwrap();
+        self.events.push(event);
+        event
+    }
+
+    /// Memory of `BYTES` bytes.
+    fn memory(&mut self) -> u64 {
+        // SAFETY: a context is current.
+        let at = unsafe { result::malloc_sync(BYTES) }.unwrap();
+        self.memory.push(at);
+        at
+    }
+}
+
+fn device(ordinal: i32) -> sys::CUcontext {
+    result::init().unwrap();
+    // SAFETY: the device came from the driver, and its context is alive.
+    unsafe {
+        let context = result::primary_ctx::retain(result::device::get(ordinal).unwrap()).unwrap();
+        result::ctx::set_current(context).unwrap();
+        context
+    }
+}
+
+// In what follows the driver is to find out whether an address or a handle is right.
+
+fn record(event: sys::CUevent, stream: sys::CUstream) -> bool {
+    // SAFETY: see above.
+    unsafe { result::event::record(event, stream) }.is_ok()
+}
+
+fn wait(stream: sys::CUstream, event: sys::CUevent) {
+    let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+    // SAFETY: see above.
+    unsafe { result::stream::wait_event(stream, event, flags) }.unwrap();
+}
+
+fn synchronize(stream: sys::CUstream) -> bool {
+    // SAFETY: see above.
+    unsafe { result::stream::synchronize(stream) }.is_ok()
+}
+
+fn fill(at: u64, bytes: usize, stream: sys::CUstream) -> bool {
+    // SAFETY: see above.
+    unsafe { result::memset_d8_async(at, 7, bytes, stream) }.is_ok()
+}
+
+fn copy(to: u64, from: u64, bytes: usize, stream: sys::CUstream) -> bool {
+    // SAFETY: see above.
+    unsafe { result::memcpy_dtod_async(to, from, bytes, stream) }.is_ok()
+}
+
+fn upload(to: u64, from: *const c_void, stream: sys::CUstream) -> bool {
+    // SAFETY: see above.
+    unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, BYTES, stream) }.result().is_ok()
+}
+
+fn download(to: *mut c_void, from: u64, stream: sys::CUstream) -> bool {
+    // SAFETY: see above.
+    unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, BYTES, stream) }.result().is_ok()
+}
+
+fn free(at: u64) -> bool {
+    // SAFETY: see above.
+    unsafe { result::free_sync(at) }.is_ok()
+}
+
+fn free_async(at: u64, stream: sys::CUstream) -> bool {
+    // SAFETY: see above.
+    unsafe { result::free_async(at, stream) }.is_ok()
+}
+
+fn allocate_async(stream: sys::CUstream) -> u64 {
+    // SAFETY: the stream is alive.
+    unsafe { result::malloc_async(stream, BYTES) }.unwrap()
+}
+
+/// Page-locked memory.
+fn pinned() -> *mut u8 {
+    // SAFETY: a context is current.
+    unsafe { result::malloc_host(BYTES, 0) }.unwrap().cast()
+}
+
+fn free_pinned(at: *mut u8) {
+    // SAFETY: it is freed once.
+    unsafe { result::free_host(at.cast()) }.unwrap();
+}
+
+fn kernel(body: &str) -> sys::CUfunction {
+    let text = format!(
+        ".version 6.0\n.target sm_70\n.address_size 64\n.visible .entry k(\n.param .u64 pat\n)\n{{
+        .reg .pred %p<3>;\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n.shared .align 4 .b8 tile[256];
+        ld.param.u64 %rd0, [pat];\nmov.u32 %r0, %tid.x;\nmul.wide.u32 %rd1, %r0, 4;
+        add.s64 %rd2, %rd0, %rd1;\nmov.u64 %rd3, tile;\nadd.s64 %rd4, %rd3, %rd1;
+        {body}\nret;\n}}\n"
+    );
+    let text = CString::new(text).unwrap();
+    // SAFETY: the text ends with a zero.
+    unsafe {
+        let module = result::module::load_data(text.as_ptr().cast()).unwrap();
+        result::module::get_function(module, CString::new("k").unwrap()).unwrap()
+    }
+}
+
+/// Launches a block of 16 threads.
+fn launch(kernel: sys::CUfunction, mut at: u64, stream: sys::CUstream) -> bool {
+    let mut parameters = [(&raw mut at).cast()];
+    // SAFETY: there is a pointer for each parameter.
+    unsafe { result::launch_kernel(kernel, (1, 1, 1), (16, 1, 1), 0, stream, &mut parameters) }
+        .is_ok()
+}
+
+/// Runs a program with its mistake and without, in many orders; the reports of the mistake are of these kinds.
+fn compare(control: &Control, name: &str, kinds: &[&str], body: impl Fn(&mut Program)) {
+    for seed in 0..2 * SEEDS {
+        let wrong = seed % 2 == 1;
+        control.seed(seed / 2);
+        let mut program = Program { memory: vec![], streams: vec![], events: vec![], wrong };
+        body(&mut program);
+        let _ = result::ctx::synchronize();
+        control.mend();
+        result::ctx::synchronize().unwrap();
+        let reports = control.take_reports();
+        assert_eq!(!reports.is_empty(), wrong, "{name}, seed {seed}: {reports:?}");
+        for report in &reports {
+            assert!(kinds.iter().any(|kind| report.starts_with(kind)), "{name}: {report}");
+        }
+        program.memory.into_iter().for_each(|at| assert!(free(at)));
+        for stream in program.streams {
+            // SAFETY: the stream is alive and used no more.
+            unsafe { result::stream::destroy(stream) }.unwrap();
+        }
+        for event in program.events {
+            // SAFETY: the event is alive and used no more.
+            unsafe { result::event::destroy(event) }.unwrap();
+        }
+    }
+}
+
+fn start(settings: &[(&str, &str)]) -> Option<Control> {
+    let control = under_driver(&[&[("FAKE_CUDA_QUIET", "1")], settings].concat())?;
     device(0);
     Some(control)
 }
 
 #[test]
-fn an_event_left_out() {
-    let Some(control) = quiet(&[]) else { return };
-    let module = Module::new(SAMPLES);
-    let axpy = module.function("axpy");
-    let values = [1.5f32; 100];
-    compare(&control, "an event left out before a kernel", &["race", "uninitialised"], |mistake| {
-        let (one, two, ready) = (stream(), stream(), event());
-        let (x, y) = (allocate(400), allocate(400));
-        upload(x, &values, one).unwrap();
-        upload(y, &values, one).unwrap();
+fn order_between_streams() {
+    let Some(control) = start(&[]) else { return };
+    let reading = kernel("ld.global.u32 %r1, [%rd2];");
+    // Where the fill comes later, the kernel reads what nothing wrote.
+    compare(&control, "an event left out", &["race", "uninitialised"], |p| {
+        let (one, two, ready, x) = (p.stream(), p.stream(), p.event(), p.memory());
+        fill(x, BYTES, one);
         record(ready, one);
-        if !mistake {
+        if !p.wrong {
             wait(two, ready);
         }
-        let parameters = [At(x), At(y), Single(2.0), Word(100)];
-        launch(axpy, (4, 32), two, &parameters).unwrap();
-        clean(&[x, y], &[one, two], &[ready]);
+        launch(reading, x, two);
     });
-    // Uploads may run after the kernel here: then it reads what nothing wrote.
-    compare(&control, "an event recorded too early", &["race", "uninitialised"], |mistake| {
-        let (one, two, ready) = (stream(), stream(), event());
-        let (x, y) = (allocate(400), allocate(400));
-        upload(x, &values, one).unwrap();
-        if mistake {
+    compare(&control, "an event recorded too early", &["race", "uninitialised"], |p| {
+        let (one, two, ready, x) = (p.stream(), p.stream(), p.event(), p.memory());
+        if p.wrong {
             record(ready, one);
         }
-        upload(y, &values, one).unwrap();
-        if !mistake {
+        fill(x, BYTES, one);
+        if !p.wrong {
             record(ready, one);
         }
         wait(two, ready);
-        let parameters = [At(x), At(y), Single(2.0), Word(100)];
-        launch(axpy, (4, 32), two, &parameters).unwrap();
-        clean(&[x, y], &[one, two], &[ready]);
+        launch(reading, x, two);
     });
-    compare(&control, "overwriting what is still read", &["race"], |mistake| {
-        let (one, two, over) = (stream(), stream(), event());
-        let (x, y) = (allocate(400), allocate(400));
-        fill(x, 1, 400, one).unwrap();
-        fill(y, 1, 400, one).unwrap();
-        synchronize(one).unwrap();
-        launch(axpy, (1, 64), one, &[At(x), At(y), Single(0.5), Word(100)]).unwrap();
+    compare(&control, "overwriting what is still read", &["race"], |p| {
+        let (one, two, over, x) = (p.stream(), p.stream(), p.event(), p.memory());
+        fill(x, BYTES, one);
+        synchronize(one);
+        launch(reading, x, one);
         record(over, one);
-        if !mistake {
+        if !p.wrong {
             wait(two, over);
         }
-        upload(x, &values, two).unwrap();
-        clean(&[x, y], &[one, two], &[over]);
+        fill(x, BYTES, two);
     });
-}
-
-#[test]
-fn the_default_stream_misunderstood() {
-    let Some(control) = quiet(&[]) else { return };
-    let kinds = ["race", "uninitialised"];
-    compare(&control, "a stream that does not wait for the default one", &kinds, |mistake| {
-        let kind = if mistake {
-            result::stream::StreamKind::NonBlocking
-        } else {
-            result::stream::StreamKind::Default
-        };
-        let own = result::stream::create(kind).unwrap();
-        let (x, y) = (allocate(64), allocate(64));
-        fill(x, 3, 64, DEFAULT_STREAM).unwrap();
-        copy(y, x, 64, own).unwrap();
-        fill(x, 4, 64, DEFAULT_STREAM).unwrap();
-        assert!(mistake || download::<u8>(y, 64, own).unwrap() == [3; 64]);
-        clean(&[x, y], &[own], &[]);
-    });
-    compare(&control, "a copy that has not arrived when the call returns", &kinds, |mistake| {
-        let own = stream();
-        let (x, y) = (allocate(64), allocate(64));
-        // SAFETY: the source is read before the call returns.
-        unsafe { result::memcpy_htod_sync(x, &[7u8; 64]) }.unwrap();
-        if !mistake {
-            synchronize(DEFAULT_STREAM).unwrap();
-        }
-        copy(y, x, 64, own).unwrap();
-        clean(&[x, y], &[own], &[]);
+    compare(
+        &control,
+        "a copy without a stream that has not arrived",
+        &["race", "uninitialised"],
+        |p| {
+            let (own, x, y) = (p.stream(), p.memory(), p.memory());
+            fill(x, BYTES, null_mut());
+            if !p.wrong {
+                synchronize(null_mut());
+            }
+            copy(y, x, BYTES, own);
+        },
+    );
+    compare(&control, "parts of one allocation that overlap", &["race"], |p| {
+        let (one, two, x) = (p.stream(), p.stream(), p.memory());
+        fill(x, 32, one);
+        fill(x + if p.wrong { 31 } else { 32 }, 32, two);
     });
 }
 
 #[test]
 fn memory_freed_too_early() {
-    let Some(control) = quiet(&[]) else { return };
-    let allocate_on = |stream| {
-        // SAFETY: the stream is alive.
-        unsafe { result::malloc_async(stream, 256) }.unwrap()
-    };
-    compare(&control, "a free on another stream", &["race", "use after free"], |mistake| {
-        let (one, two, over) = (stream(), stream(), event());
-        let (x, y) = (allocate_on(one), allocate(256));
-        fill(x, 1, 256, one).unwrap();
-        copy(y, x, 256, one).unwrap();
+    let Some(control) = start(&[]) else { return };
+    compare(&control, "a free on another stream", &["race", "use after free"], |p| {
+        let (one, two, over, y) = (p.stream(), p.stream(), p.event(), p.memory());
+        let x = allocate_async(one);
+        fill(x, BYTES, one);
+        copy(y, x, BYTES, one);
         record(over, one);
-        if !mistake {
+        if !p.wrong {
             wait(two, over);
         }
-        free_async(x, two).unwrap();
-        // What comes after the free breaks the context.
-        assert!(mistake || result::ctx::synchronize().is_ok());
-        let _ = result::ctx::synchronize();
-        control.mend();
-        clean(&[y], &[one, two], &[over]);
+        free_async(x, two);
     });
-    compare(&control, "memory used before it is there", &["race"], |mistake| {
-        let (one, two, ready) = (stream(), stream(), event());
-        let x = allocate_on(one);
+    compare(&control, "memory used before it is there", &["race"], |p| {
+        let (one, two, ready) = (p.stream(), p.stream(), p.event());
+        let x = allocate_async(one);
         record(ready, one);
-        if !mistake {
+        if !p.wrong {
             wait(two, ready);
         }
-        fill(x, 1, 256, two).unwrap();
-        synchronize(two).unwrap();
-        free_async(x, one).unwrap();
-        clean(&[], &[one, two], &[ready]);
+        fill(x, BYTES, two);
+        synchronize(two);
+        free_async(x, one);
     });
     let kinds = ["use after free"];
-    compare(&control, "a free of what the host has not waited for", &kinds, |mistake| {
-        let (one, x, y) = (stream(), allocate(256), allocate(256));
-        fill(x, 1, 256, one).unwrap();
-        copy(y, x, 256, one).unwrap();
-        if !mistake {
-            synchronize(one).unwrap();
+    compare(&control, "a free of what the host has not waited for", &kinds, |p| {
+        let (one, y) = (p.stream(), p.memory());
+        let x = p.memory();
+        p.memory.pop();
+        fill(x, BYTES, one);
+        copy(y, x, BYTES, one);
+        if !p.wrong {
+            synchronize(one);
         }
-        free(x).unwrap();
-        // Work that comes after the free breaks the context.
-        assert!(mistake || result::ctx::synchronize().is_ok());
-        let _ = result::ctx::synchronize();
-        control.mend();
-        clean(&[y], &[one], &[]);
+        free(x);
     });
-    compare(&control, "a free of page-locked memory in use", &kinds, |mistake| {
-        let (one, x) = (stream(), allocate(256));
-        let mut source = Pinned::new(256);
-        source.bytes().fill(1);
-        source.upload(x, one);
-        if !mistake {
-            synchronize(one).unwrap();
+    compare(&control, "a free of page-locked memory in use", &kinds, |p| {
+        let (one, x, source) = (p.stream(), p.memory(), pinned());
+        upload(x, source.cast(), one);
+        if !p.wrong {
+            synchronize(one);
         }
-        source.free();
-        let _ = result::ctx::synchronize();
-        control.mend();
-        clean(&[x], &[one], &[]);
+        free_pinned(source);
     });
-    compare(&control, "memory freed twice", &["misuse", "use after free"], |mistake| {
-        let (one, x) = (stream(), allocate(256));
-        free_async(x, one).unwrap();
-        if mistake {
-            let _ = free_async(x, one);
+    compare(&control, "memory freed twice", &["misuse", "use after free"], |p| {
+        let one = p.stream();
+        let x = allocate_async(one);
+        free_async(x, one);
+        if p.wrong {
+            free_async(x, one);
         }
-        let _ = result::ctx::synchronize();
-        control.mend();
-        clean(&[], &[one], &[]);
     });
 }
 
 #[test]
 fn page_locked_memory_changed_too_early() {
-    let Some(control) = quiet(&[]) else { return };
-    let kinds = ["pinned memory changed"];
-    compare(&control, "a page-locked source changed too early", &kinds, |mistake| {
-        let (one, x, done) = (stream(), allocate(64), event());
-        let mut source = Pinned::new(64);
-        for round in 0..3u8 {
-            source.bytes().fill(round);
-            source.upload(x, one);
-            record(done, one);
-            if !mistake {
-                // SAFETY: the event is alive.
-                unsafe { result::event::synchronize(done) }.unwrap();
+    let Some(control) = start(&[]) else { return };
+    for downloads in [false, true] {
+        compare(&control, "page-locked memory", &["pinned memory changed"], |p| {
+            let (one, x, host) = (p.stream(), p.memory(), pinned());
+            fill(x, BYTES, one);
+            let queued = match downloads {
+                true => download(host.cast(), x, one),
+                false => upload(x, host.cast(), one),
+            };
+            assert!(queued);
+            if !p.wrong {
+                synchronize(one);
             }
-        }
-        synchronize(one).unwrap();
-        source.free();
-        clean(&[x], &[one], &[done]);
-    });
-    compare(&control, "a page-locked target written too early", &kinds, |mistake| {
-        let (one, x) = (stream(), allocate(64));
-        let mut target = Pinned::new(64);
-        target.bytes().fill(7);
-        fill(x, 1, 64, one).unwrap();
-        target.download(x, one);
-        if !mistake {
-            synchronize(one).unwrap();
-            assert_eq!(target.bytes(), [1; 64]);
-        }
-        target.bytes()[63] = 5;
-        synchronize(one).unwrap();
-        target.free();
-        clean(&[x], &[one], &[]);
-    });
-    // A function of the program may fill it, in its place in the stream.
-    unsafe extern "C" fn refill(at: *mut std::ffi::c_void) {
-        // SAFETY: the memory lives until the stream is synchronised.
-        unsafe { std::ptr::write_bytes(at.cast::<u8>(), 9, 64) };
+            // SAFETY: the memory is there; that a copy uses it is the mistake.
+            unsafe { host.add(63).write(5) };
+            synchronize(one);
+            free_pinned(host);
+        });
     }
-    let none = found(&control, SEEDS, &[], || {
-        let (one, x) = (stream(), allocate(64));
-        let mut source = Pinned::new(64);
-        source.bytes().fill(1);
-        source.upload(x, one);
-        // SAFETY: the memory lives until the stream is synchronised.
-        unsafe { result::stream::launch_host_function(one, refill, source.address()) }.unwrap();
-        source.upload(x, one);
-        assert_eq!(download::<u8>(x, 64, one).unwrap(), [9; 64]);
-        // What a device wrote there may be read again.
-        fill(x, 5, 64, one).unwrap();
-        source.download(x, one);
-        source.upload(x, one);
-        assert_eq!(download::<u8>(x, 64, one).unwrap(), [5; 64]);
-        source.free();
-        clean(&[x], &[one], &[]);
-    });
-    assert_eq!(none, 0);
-    // Pageable memory is read when the call is made.
-    let none = found(&control, SEEDS, &[], || {
-        let (one, x) = (stream(), allocate(64));
-        let mut source = vec![1u8; 64];
-        upload(x, &source, one).unwrap();
-        source.fill(2);
-        assert_eq!(download::<u8>(x, 64, one).unwrap(), [1; 64]);
-        clean(&[x], &[one], &[]);
-    });
-    assert_eq!(none, 0);
 }
 
 #[test]
-fn wrong_addresses() {
-    let Some(control) = quiet(&[]) else { return };
-    compare(&control, "a copy with a wrong offset", &["out of bounds"], |mistake| {
-        let (one, x, y) = (stream(), allocate(100), allocate(100));
-        fill(x, 1, 100, one).unwrap();
-        let offset = if mistake { 52 } else { 50 };
-        assert_eq!(copy(y + offset, x, 50, one).is_err(), mistake);
-        clean(&[x, y], &[one], &[]);
+fn wrong_addresses_and_handles() {
+    let Some(control) = start(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    compare(&control, "a copy past an end", &["out of bounds"], |p| {
+        let (one, x, y) = (p.stream(), p.memory(), p.memory());
+        fill(x, BYTES, one);
+        assert_ne!(copy(y + if p.wrong { 33 } else { 32 }, x, 32, one), p.wrong);
     });
-    compare(&control, "parts of one allocation that overlap", &["race"], |mistake| {
-        let (one, two, x) = (stream(), stream(), allocate(100));
-        let second = if mistake { 49 } else { 50 };
-        fill(x, 1, 50, one).unwrap();
-        fill(x + second, 2, 50, two).unwrap();
-        clean(&[x], &[one, two], &[]);
+    compare(&control, "a copy whose sides are exchanged", &["misuse"], |p| {
+        let (one, x, mut host) = (p.stream(), p.memory(), [0u8; BYTES]);
+        fill(x, BYTES, one);
+        let at = host.as_mut_ptr().cast::<c_void>();
+        let done =
+            if p.wrong { upload(at as u64, x as *const _, one) } else { download(at, x, one) };
+        assert_ne!(done, p.wrong);
     });
-    compare(&control, "a copy whose sides are exchanged", &["misuse"], |mistake| {
-        let (one, x) = (stream(), allocate(64));
-        let mut host = [0u8; 64];
-        fill(x, 1, 64, one).unwrap();
-        let (to, from) = (host.as_mut_ptr().cast(), x);
-        // SAFETY: the driver must find out which is which.
-        let code = unsafe {
-            if mistake {
-                sys::cuMemcpyHtoDAsync_v2(to as u64, from as *const _, 64, one)
-            } else {
-                sys::cuMemcpyDtoHAsync_v2(to, from, 64, one)
-            }
-        };
-        assert_eq!(code.result().is_err(), mistake);
-        clean(&[x], &[one], &[]);
-    });
-    compare(&control, "a download of what nothing wrote", &["uninitialised"], |mistake| {
-        let (one, x, y) = (stream(), allocate(64), allocate(64));
-        fill(x, 1, if mistake { 63 } else { 64 }, one).unwrap();
+    compare(&control, "a download of what nothing wrote", &["uninitialised"], |p| {
+        let (one, x, y, mut host) = (p.stream(), p.memory(), p.memory(), [0u8; BYTES]);
+        fill(x, if p.wrong { 63 } else { 64 }, one);
         // The copy itself may carry padding along.
-        copy(y, x, 64, one).unwrap();
-        download::<u8>(y, 64, one).unwrap();
-        clean(&[x, y], &[one], &[]);
+        copy(y, x, BYTES, one);
+        download(host.as_mut_ptr().cast(), y, one);
     });
-}
-
-#[test]
-fn handles_of_the_wrong_kind() {
-    let Some(control) = quiet(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
-    compare(&control, "an event given as a stream", &["misuse"], |mistake| {
-        let (one, mark) = (stream(), event());
-        let given = if mistake { mark.cast() } else { one };
-        assert_eq!(synchronize(given).is_err(), mistake);
-        clean(&[], &[one], &[mark]);
+    compare(&control, "an event given as a stream", &["misuse"], |p| {
+        let (one, mark) = (p.stream(), p.event());
+        assert_ne!(synchronize(if p.wrong { mark.cast() } else { one }), p.wrong);
     });
-    compare(&control, "a stream used after its end", &["misuse"], |mistake| {
-        let (one, two, x) = (stream(), stream(), allocate(8));
-        clean(&[], &[one], &[]);
-        assert_eq!(fill(x, 0, 8, if mistake { one } else { two }).is_err(), mistake);
-        clean(&[x], &[two], &[]);
-    });
-    compare(&control, "an event recorded on another device's stream", &["misuse"], |mistake| {
-        let mark = event();
-        device(i32::from(mistake));
-        let one = stream();
-        // SAFETY: whether this is right is for the driver to find out.
-        let recorded = unsafe { result::event::record(mark, one) };
-        assert_eq!(recorded.is_err(), mistake);
-        clean(&[], &[one], &[]);
-        device(0);
-        clean(&[], &[], &[mark]);
-    });
-    let kinds = ["misuse", "out of bounds"];
-    compare(&control, "a pool that gives other devices no access", &kinds, |mistake| {
-        let (one, x) = (stream(), allocate(64));
-        fill(x, 1, 64, one).unwrap();
-        synchronize(one).unwrap();
-        device(1);
-        let two = stream();
+    compare(&control, "a stream used after its end", &["misuse"], |p| {
+        let (one, two, x) = (p.stream(), p.stream(), p.memory());
         // SAFETY: the stream is alive.
-        let there = unsafe { result::malloc_async(two, 64) }.unwrap();
-        synchronize(two).unwrap();
-        let mut pool = std::ptr::null_mut();
-        // SAFETY: there is room for the pool.
-        unsafe { sys::cuDeviceGetDefaultMemPool(&raw mut pool, 1) }.result().unwrap();
-        let (none, all) = (
-            sys::CUmemAccess_flags_enum::CU_MEM_ACCESS_FLAGS_PROT_NONE,
-            sys::CUmemAccess_flags_enum::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-        );
-        let kind = sys::CUmemLocationType_enum::CU_MEM_LOCATION_TYPE_DEVICE;
-        let access = sys::CUmemAccessDesc {
-            location: sys::CUmemLocation { type_: kind, id: 0 },
-            flags: if mistake { none } else { all },
-        };
-        // SAFETY: the pool is alive and one access is given.
-        unsafe { sys::cuMemPoolSetAccess(pool, &raw const access, 1) }.result().unwrap();
-        fill(there, 2, 64, two).unwrap();
-        synchronize(two).unwrap();
-        device(0);
-        // The pool of device 0 is not involved: its side is plain memory.
-        assert_eq!(copy(x, there, 64, one).is_err(), mistake);
-        synchronize(one).unwrap();
-        free_async(there, one).unwrap();
-        clean(&[x], &[one], &[]);
-        device(1);
-        clean(&[], &[two], &[]);
-        device(0);
+        unsafe { result::stream::destroy(p.streams.pop().unwrap()) }.unwrap();
+        assert_ne!(fill(x, BYTES, if p.wrong { two } else { one }), p.wrong);
     });
     let second = device(1);
-    let there = allocate(64);
+    // SAFETY: a context is current.
+    let there = unsafe { result::malloc_sync(BYTES) }.unwrap();
+    let streams = Cell::new(null_mut());
+    streams.set(result::stream::create(result::stream::StreamKind::NonBlocking).unwrap());
     let first = device(0);
-    compare(&control, "a peer copy with the contexts exchanged", &["misuse"], |mistake| {
-        let (one, x) = (stream(), allocate(64));
-        fill(x, 1, 64, one).unwrap();
-        let (to, from) = if mistake { (first, second) } else { (second, first) };
-        // SAFETY: whether this is right is for the driver to find out.
-        let code = unsafe { sys::cuMemcpyPeerAsync(there, to, x, from, 64, one) };
-        assert_eq!(code.result().is_err(), mistake);
-        clean(&[x], &[one], &[]);
+    compare(&control, "an event recorded on another device's stream", &["misuse"], |p| {
+        let (own, mark) = (p.stream(), p.event());
+        assert_ne!(record(mark, if p.wrong { streams.get() } else { own }), p.wrong);
     });
+    compare(&control, "a peer copy with the contexts exchanged", &["misuse"], |p| {
+        let (one, x) = (p.stream(), p.memory());
+        fill(x, BYTES, one);
+        let (to, from) = if p.wrong { (first, second) } else { (second, first) };
+        // SAFETY: whether this is right is for the driver to find out.
+        let code = unsafe { sys::cuMemcpyPeerAsync(there, to, x, from, BYTES, one) };
+        assert_ne!(code.result().is_ok(), p.wrong);
+    });
+    let reading = kernel("ld.global.u32 %r1, [%rd2];");
+    compare(&control, "memory of another device", &["out of bounds"], |p| {
+        let (one, x) = (p.stream(), p.memory());
+        fill(x, BYTES, one);
+        launch(reading, if p.wrong { there } else { x }, one);
+    });
+}
+
+#[test]
+fn threads_of_a_block() {
+    let Some(control) = start(&[]) else { return };
+    let exchange = |barrier: &str| {
+        format!(
+            "st.shared.u32 [%rd4], %r0;\n{barrier}\nsub.s32 %r1, 15, %r0;\nmul.wide.u32 %rd5, %r1, 4;
+            add.s64 %rd5, %rd3, %rd5;\nld.shared.u32 %r2, [%rd5];\nst.global.u32 [%rd2], %r2;"
+        )
+    };
+    let guarded = "setp.eq.s32 %p0, %r0, 3;\n@%p0 bra $L;\n";
+    // A name, the kernel as it is right, as it is wrong, and the reports.
+    let cases = [
+        ("a barrier left out", exchange("bar.sync 0;"), exchange(""), "race in shared"),
+        (
+            "a barrier that not all reach",
+            "bar.sync 0;".into(),
+            format!("{guarded}bar.sync 0;\n$L:"),
+            "barrier",
+        ),
+        (
+            "threads that write one place",
+            "st.global.u32 [%rd2], %r0;".into(),
+            "st.global.u32 [%rd0], %r0;".into(),
+            "race in a launch",
+        ),
+        (
+            "a store past an end",
+            "st.global.u32 [%rd2], %r0;".into(),
+            "st.global.u32 [%rd2+4], %r0;".into(),
+            "out of bounds",
+        ),
+        (
+            "an address that is no multiple",
+            "st.global.u32 [%rd2], %r0;".into(),
+            "st.global.u32 [%rd2+2], %r0;".into(),
+            "misaligned",
+        ),
+        (
+            "shared memory that nothing wrote",
+            "st.shared.u32 [%rd4], %r0;\nld.shared.u32 %r2, [%rd4];".into(),
+            "ld.shared.u32 %r2, [%rd4];".into(),
+            "uninitialised",
+        ),
+    ];
+    for (name, right, wrong, kind) in cases {
+        let kernels = [kernel(&right), kernel(&wrong)];
+        compare(&control, name, &[kind, "uninitialised"], |p| {
+            let (one, x) = (p.stream(), p.memory());
+            launch(kernels[usize::from(p.wrong)], x, one);
+        });
+    }
+}
+
+/// Calls fail on demand, and work that fails breaks its device for later calls.
+#[test]
+fn failures_on_demand() {
+    let Some(control) = start(&[]) else { return };
+    control.fault("cuMemsetD8Async:2:1");
+    let mut p = Program { memory: vec![], streams: vec![], events: vec![], wrong: false };
+    let (one, x) = (p.stream(), p.memory());
+    assert_eq!([fill(x, 8, one), fill(x, 8, one), fill(x, 8, one)], [true, false, true]);
+    assert_eq!((control.injected(), control.calls("cuMemsetD8Async")), (1, 3));
+    control.fault("operation:1:719");
+    fill(x, 8, one);
+    assert!(!synchronize(one) && !synchronize(one) && !free(x));
+    control.mend();
+    assert!(synchronize(one) && free(x));
+    assert_eq!(control.take_reports(), [] as [&str; 0]);
 }

@@ -1,10 +1,10 @@
-//! The shared memory of one block, and the local memory of its threads.
+//! The shared memory of one block.
 
 use crate::bits::Bits;
 use crate::codes::Code;
 use crate::report::Mistake;
 
-use super::shadow::{Identities, Kind, Who};
+use super::shadow::{Identities, Kind};
 use super::view::{Fault, Finding};
 
 /// Memory of a block with what is known of each byte.
@@ -35,17 +35,15 @@ impl Shared {
     pub fn access(
         &mut self,
         ids: &Identities,
-        me: Who,
+        me: u32,
         address: u64,
         bytes: u64,
         kind: Kind,
     ) -> Result<(*mut u8, Option<Finding>), Fault> {
         let end = address.checked_add(bytes).filter(|end| *end <= self.data.len() as u64);
         let Some(end) = end else {
-            let text = format!(
-                "{bytes} bytes at {address} of shared memory, of which there are {}",
-                self.data.len()
-            );
+            let all = self.data.len();
+            let text = format!("{bytes} bytes at {address} of {all} of shared memory");
             return Err(Fault { code: Code::ILLEGAL_ADDRESS, mistake: Mistake::OutOfBounds, text });
         };
         let mut finding = None;
@@ -56,38 +54,11 @@ impl Shared {
             self.initialised.set(address..end, true);
         }
         let range = address as usize..end as usize;
-        if ids.access_shared(
-            me,
-            kind,
-            &mut self.writers[range.clone()],
-            &mut self.readers[range.clone()],
-        ) {
+        let (writers, readers) =
+            (&mut self.writers[range.clone()], &mut self.readers[range.clone()]);
+        if ids.access(true, me, kind, writers, readers) {
             finding = Some(Finding::Race);
         }
         Ok((self.data[range].as_mut_ptr(), finding))
-    }
-}
-
-/// The local memory of the threads of a block, one piece each.
-pub struct Local {
-    data: Vec<u8>,
-    each: usize,
-}
-
-impl Local {
-    pub fn new(each: u32, threads: u32) -> Local {
-        Local { data: vec![0xcd; each as usize * threads as usize], each: each as usize }
-    }
-
-    pub fn access(&mut self, thread: u32, address: u64, bytes: u64) -> Result<*mut u8, Fault> {
-        if address.checked_add(bytes).is_none_or(|end| end > self.each as u64) {
-            let text = format!(
-                "{bytes} bytes at {address} of a thread's local memory, of which there are {}",
-                self.each
-            );
-            return Err(Fault { code: Code::ILLEGAL_ADDRESS, mistake: Mistake::OutOfBounds, text });
-        }
-        let start = thread as usize * self.each + address as usize;
-        Ok(self.data[start..start + bytes as usize].as_mut_ptr())
     }
 }

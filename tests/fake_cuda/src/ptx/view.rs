@@ -5,7 +5,7 @@ use crate::memory::Memory;
 use crate::region::Tracking;
 use crate::report::Mistake;
 
-use super::shadow::{Identities, Kind, Who};
+use super::shadow::{Identities, Kind};
 
 /// Why a launch ends early.
 #[derive(Debug)]
@@ -40,11 +40,10 @@ struct View {
 /// All regions that the launch has touched.
 pub struct Views<'a> {
     memory: &'a mut Memory,
-    /// The device that runs the launch, and those whose memory it may use.
+    /// The device that runs the launch.
     device: usize,
-    peers: Vec<usize>,
-    /// Devices whose pools it may use.
-    pools: Vec<usize>,
+    /// The pools that it may use.
+    pools: Vec<u32>,
     views: Vec<View>,
     /// For each access of the kernel the view that it used last.
     last: Vec<u32>,
@@ -61,11 +60,10 @@ impl<'a> Views<'a> {
     pub fn new(
         memory: &'a mut Memory,
         device: usize,
-        peers: Vec<usize>,
-        pools: Vec<usize>,
+        pools: Vec<u32>,
         accesses: usize,
     ) -> Views<'a> {
-        Views { memory, device, peers, pools, views: vec![], last: vec![u32::MAX; accesses] }
+        Views { memory, device, pools, views: vec![], last: vec![u32::MAX; accesses] }
     }
 
     fn find(&mut self, site: u32, address: u64, bytes: u64) -> Result<usize, Fault> {
@@ -80,15 +78,9 @@ impl<'a> Views<'a> {
             self.memory.find(address, bytes).map_err(|bad| illegal(bad.mistake, bad.text))?;
         if let Some(owner) = region.device()
             && owner != self.device
-            && !(if region.pool.is_some() { &self.pools } else { &self.peers }).contains(&owner)
+            && !region.pool.is_some_and(|pool| self.pools.contains(&pool))
         {
-            let why = if region.pool.is_some() {
-                "its pool gives none"
-            } else {
-                "peer access is not enabled"
-            };
-            let text =
-                format!("device {} has no access to {}: {why}", self.device, region.describe());
+            let text = format!("device {} has no access to {}", self.device, region.describe());
             return Err(illegal(Mistake::OutOfBounds, text));
         }
         let length = region.bytes as usize;
@@ -119,7 +111,7 @@ impl<'a> Views<'a> {
     pub fn access(
         &mut self,
         ids: &Identities,
-        me: Who,
+        me: u32,
         site: u32,
         address: u64,
         bytes: u64,
@@ -157,7 +149,7 @@ impl<'a> Views<'a> {
                 std::slice::from_raw_parts_mut(view.readers.add(offset as usize), bytes as usize),
             )
         };
-        if ids.access(me, kind, writers, readers) {
+        if ids.access(false, me, kind, writers, readers) {
             finding = Some(Finding::Race);
         }
         // SAFETY: the offset lies in the region.

@@ -1,35 +1,8 @@
-//! The functions of the driver as C sees them, one file a subject. They hold no logic.
+//! What functions of C take, with the checks that a null pointer needs.
 
 use std::ffi::{CStr, c_char};
 
 use crate::codes::{Code, Outcome};
-
-mod context;
-mod control;
-mod copy;
-mod device;
-mod error;
-mod event;
-mod launch;
-mod memory;
-mod module;
-mod pool;
-mod stream;
-
-/// Defines functions of the driver: `fn NAME(ARGUMENTS) |SESSION| EXPRESSION;`.
-macro_rules! api {
-    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) |$session:pat_param| $body:expr;)*) => {
-        $(
-            // SAFETY: the name and the type are those of the CUDA driver, which programs that load this
-            // library in its place expect.
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name($($argument: $type),*) -> std::ffi::c_int {
-                $crate::session::enter(stringify!($name), |$session| $body)
-            }
-        )*
-    };
-}
-pub(crate) use api;
 
 /// Where a function of C leaves a result.
 #[repr(transparent)]
@@ -42,21 +15,12 @@ impl<T> Out<T> {
     }
 
     pub fn put(&self, value: T) -> Outcome {
-        self.put_at(0, value)
-    }
-
-    /// Leaves nothing where the caller wants nothing.
-    pub fn put_if_wanted(&self, value: T) -> Outcome {
-        if self.0.is_null() { Ok(()) } else { self.put(value) }
-    }
-
-    pub fn put_at(&self, index: usize, value: T) -> Outcome {
         if self.0.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: the caller of the C function promises that the pointer is null or points to as many
-        // values as the function writes; it is not null.
-        unsafe { self.0.add(index).write_unaligned(value) };
+        // SAFETY: the caller of the C function promises that the pointer is null or a place for a value; it
+        // is not null.
+        unsafe { self.0.write_unaligned(value) };
         Ok(())
     }
 }
@@ -67,15 +31,6 @@ impl<T> Out<T> {
 pub struct In<T>(*const T);
 
 impl<T: Copy> In<T> {
-    /// A place whose type depends on what the caller asked for.
-    pub fn at(place: *const T) -> In<T> {
-        In(place)
-    }
-
-    pub fn is_null(&self) -> bool {
-        self.0.is_null()
-    }
-
     pub fn get(&self, index: usize) -> Outcome<T> {
         if self.0.is_null() {
             return Err(Code::INVALID_VALUE);
@@ -88,13 +43,13 @@ impl<T: Copy> In<T> {
 
 impl In<c_char> {
     /// The text that the pointer is the beginning of.
-    pub fn text(&self) -> Outcome<&CStr> {
+    pub fn text(&self) -> Outcome<&str> {
         if self.0.is_null() {
             return Err(Code::INVALID_VALUE);
         }
         // SAFETY: the caller of the C function promises that the pointer is null or points to a text
         // with a zero at its end; it is not null.
-        Ok(unsafe { CStr::from_ptr(self.0) })
+        unsafe { CStr::from_ptr(self.0) }.to_str().map_err(|_| Code::INVALID_VALUE)
     }
 }
 
@@ -103,11 +58,6 @@ impl In<c_char> {
 pub struct TextOut(*mut c_char);
 
 impl TextOut {
-    /// A place that depends on what the caller asked for.
-    pub fn at(place: *mut c_char) -> TextOut {
-        TextOut(place)
-    }
-
     /// Leaves as much of the text as fits, with a zero at the end.
     pub fn put(&self, text: &str, room: usize) -> Outcome {
         if self.0.is_null() || room == 0 {
