@@ -106,7 +106,7 @@ typedef umbo_status (*update_function)(umbo_strategy *strategy, umbo_variable *v
                                        const umbo_value *args, umbo_value **result);
 
 /* Of a per-replica argument the first component. */
-static void updates(umbo_strategy *strategy, update_function update) {
+static void updates(update_function update, umbo_strategy *strategy) {
     const float numbers[2] = {3, 100};
     umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
     umbo_value *args = per_replica_floats(2, numbers), *result = NULL;
@@ -286,8 +286,8 @@ int main(void) {
     umbo_variable *variable = make_variable(strategy, 6, UMBO_AGGREGATION_NONE);
     output(strategy);
     reduce_to(strategy, variable);
-    updates(strategy, umbo_strategy_update);
-    updates(strategy, umbo_strategy_update_non_slot);
+    updates(umbo_strategy_update, strategy);
+    updates(umbo_strategy_update_non_slot, strategy);
     non_slot_devices(strategy);
     colocation(strategy, variable);
     running_and_reading(strategy, variable);
