@@ -1,4 +1,4 @@
-/* Datasets of the program's arrays and of several IDX files, and conversions of 16-bit floats. */
+/* Datasets of the program's arrays, and macros for statuses. */
 #include "check.h"
 
 /* The second element, as the first one is taken and dropped. */
@@ -77,64 +77,6 @@ static void arrays(void) {
     CHECK(none == NULL);
 }
 
-static void write_file(const char *path, const unsigned char *bytes, size_t size) {
-    FILE *file = fopen(path, "wb");
-    CHECK(file != NULL && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
-}
-
-static void idx_files(void) {
-    static const unsigned char images[] = {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6};
-    static const unsigned char labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 7, 9};
-    static const unsigned char short_labels[] = {0, 0, 8, 1, 0, 0, 0, 1, 7};
-    static const char *const paths[2] = {"test_arrays_images.idx", "test_arrays_labels.idx"};
-    static const char *const names[2] = {"image", "label"};
-    umbo_dataset *dataset = NULL, *none = NULL;
-    umbo_value *element;
-    umbo_view view;
-    write_file(paths[0], images, sizeof(images));
-    write_file(paths[1], labels, sizeof(labels));
-    CHECK_OK(umbo_dataset_from_idx_files(2, names, paths, &dataset));
-    element = second_of(dataset);
-    CHECK_OK(umbo_value_view(element, "image", UMBO_DTYPE_NONE, &view));
-    CHECK(view.shape[0] == 3 && ((const unsigned char *)view.data)[2] == 6);
-    CHECK_OK(umbo_value_view(element, "label", UMBO_DTYPE_NONE, &view));
-    CHECK(*(const unsigned char *)view.data == 9);
-    umbo_value_release(element);
-    umbo_dataset_release(dataset);
-    write_file(paths[1], short_labels, sizeof(short_labels));
-    CHECK_STATUS(umbo_dataset_from_idx_files(2, names, paths, &none), UMBO_STATUS_INVALID_ARGUMENT);
-    remove(paths[1]);
-    CHECK_STATUS(umbo_dataset_from_idx_files(2, names, paths, &none), UMBO_STATUS_NOT_FOUND);
-    CHECK(none == NULL);
-    remove(paths[0]);
-}
-
-static void conversions(void) {
-    /* 2049 and 2051 lie half-way between two float16 numbers: the even one is taken. */
-    static const float numbers[6] = {1.5f, -2.0f, 2049, 2051, 70000, 5.9604645e-8f};
-    static const uint16_t halves[6] = {0x3e00, 0xc000, 0x6800, 0x6802, 0x7c00, 0x0001};
-    /* 257 and 259 for bfloat16. */
-    static const float more[3] = {257, 259, -1.0f};
-    static const uint16_t brains[3] = {0x4380, 0x4382, 0xbf80};
-    uint16_t narrow[6] = {0, 0, 0, 0, 0, 0};
-    float wide[6] = {0, 0, 0, 0, 0, 0};
-    CHECK_OK(umbo_convert_from_float(UMBO_DTYPE_FLOAT16, 6, numbers, narrow));
-    CHECK(memcmp(narrow, halves, sizeof(halves)) == 0);
-    CHECK_OK(umbo_convert_to_float(UMBO_DTYPE_FLOAT16, 6, narrow, wide));
-    CHECK(wide[0] == 1.5f && wide[1] == -2 && wide[2] == 2048 && wide[3] == 2052);
-    CHECK(wide[4] > 3e38f && wide[5] == 5.9604645e-8f);
-    CHECK_OK(umbo_convert_from_float(UMBO_DTYPE_BFLOAT16, 3, more, narrow));
-    CHECK(memcmp(narrow, brains, sizeof(brains)) == 0);
-    CHECK_OK(umbo_convert_to_float(UMBO_DTYPE_BFLOAT16, 3, narrow, wide));
-    CHECK(wide[0] == 256 && wide[1] == 260 && wide[2] == -1);
-    CHECK_OK(umbo_convert_to_float(UMBO_DTYPE_BFLOAT16, 0, NULL, NULL));
-    CHECK_STATUS(umbo_convert_from_float(UMBO_DTYPE_FLOAT32, 1, numbers, narrow),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("UMBO_DTYPE_BFLOAT16");
-    CHECK_STATUS(umbo_convert_to_float(UMBO_DTYPE_FLOAT16, -1, narrow, wide),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-}
-
 static umbo_status fails_late(int *released) {
     umbo_status status;
     umbo_tensor *tensor = NULL, *other = NULL;
@@ -162,8 +104,6 @@ int main(int count, char **arguments) {
         return 0;
     }
     arrays();
-    idx_files();
-    conversions();
     macros();
     return finish();
 }

@@ -175,60 +175,8 @@ static void by_weights(void) {
     umbo_strategy_release(strategy);
 }
 
-typedef struct {
-    statistics *own;
-    umbo_variable *others;
-} mistakes;
-
-static umbo_status wrong(umbo_replica_context *context, const umbo_value *args, void *user_data,
-                         umbo_value **result) {
-    mistakes *plan = (mistakes *)user_data;
-    umbo_variable *variables[2];
-    float numbers[CHANNELS] = {0};
-    umbo_view views[2];
-    (void)args;
-    (void)result;
-    variables[0] = plan->own->variables[0];
-    variables[1] = plan->own->variables[2];
-    views[0] = view_of(UMBO_DTYPE_FLOAT32, 1, CHANNELS, numbers);
-    views[1] = view_of(UMBO_DTYPE_FLOAT32, 1, CHANNELS, numbers);
-    CHECK_STATUS(umbo_variable_assign_all(2, variables, context, views, 1),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("views[1]");
-    views[0].dtype = UMBO_DTYPE_INT32;
-    CHECK_STATUS(umbo_variable_assign_all(1, variables, context, views, 1),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("int32");
-    views[0] = view_of(UMBO_DTYPE_FLOAT32, 1, CHANNELS, numbers);
-    CHECK_STATUS(umbo_variable_assign_all(1, &plan->others, context, views, 1),
-                 UMBO_STATUS_FAILED_PRECONDITION);
-    CHECK_STATUS(umbo_variable_assign_all(1, variables, context, NULL, 1),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_OK(umbo_variable_assign_all(0, NULL, context, NULL, 1));
-    /* Replicas that name other variables disagree. */
-    if (replica_id(context) == 1) variables[0] = plan->own->variables[2];
-    views[0] = replica_id(context) == 1 ? view_of(UMBO_DTYPE_FLOAT32, 0, 0, numbers) : views[0];
-    return umbo_variable_assign_all(1, variables, context, views, 1);
-}
-
-static void what_is_refused(void) {
-    umbo_strategy *strategy = make_strategy(2), *other = make_strategy(1);
-    statistics own = make_statistics(strategy, 2, UMBO_DTYPE_FLOAT32);
-    mistakes plan;
-    plan.own = &own;
-    plan.others = make_one(other, UMBO_DTYPE_FLOAT32, 1, UMBO_AGGREGATION_MEAN);
-    CHECK_STATUS(umbo_strategy_run(strategy, wrong, &plan, NULL, NULL, NULL),
-                 UMBO_STATUS_FAILED_PRECONDITION);
-    CHECK_MESSAGE("disagree");
-    umbo_variable_release(plan.others);
-    release_statistics(&own);
-    umbo_strategy_release(other);
-    umbo_strategy_release(strategy);
-}
-
 int main(void) {
     by_examples();
     by_weights();
-    what_is_refused();
     return finish();
 }

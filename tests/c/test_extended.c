@@ -1,4 +1,4 @@
-/* What libraries on top of a strategy use: destinations, broadcasting, non-slot state, colocation. */
+/* What libraries on top of a strategy use: outputs, destinations, non-slot state, colocation. */
 #include "check.h"
 
 #include <umbo/all.h>
@@ -90,75 +90,6 @@ static void reduce_to(umbo_strategy *strategy, const umbo_variable *variable) {
     umbo_value_release(value);
 }
 
-static void batch_reduce_to(umbo_strategy *strategy) {
-    const float numbers[2] = {1, 2};
-    umbo_value *first = per_replica_floats(2, numbers), *plain = float_value(5);
-    umbo_value *like = on_two_devices(), *results = NULL, *item = NULL;
-    const umbo_destination first_place = on_device("CPU:1"), both_places = on_devices_of(like);
-    const umbo_value *values[2];
-    const umbo_destination *destinations[2];
-    values[0] = first;
-    values[1] = plain; /* one component: its sum is itself */
-    destinations[0] = &first_place;
-    destinations[1] = &both_places;
-    CHECK_OK(umbo_strategy_batch_reduce_to(strategy, UMBO_REDUCE_SUM, 2, values, destinations,
-                                           &results));
-    CHECK(kind_of(results) == UMBO_VALUE_TUPLE && count_of(results) == 2);
-    CHECK_OK(umbo_value_item(results, 0, &item));
-    CHECK(float_of(item) == 3 && lies_on(item, UMBO_DEVICE_CPU, 1));
-    umbo_value_release(item);
-    CHECK_OK(umbo_value_item(results, 1, &item));
-    CHECK(kind_of(item) == UMBO_VALUE_PER_REPLICA && float_at(item, 1) == 5);
-    umbo_value_release(item);
-    umbo_value_release(results);
-    results = NULL;
-    CHECK_STATUS(umbo_strategy_batch_reduce_to(strategy, UMBO_REDUCE_SUM, 0, values, destinations,
-                                               &results),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("values");
-    CHECK(results == NULL);
-    umbo_value_release(like);
-    umbo_value_release(plain);
-    umbo_value_release(first);
-}
-
-static void broadcast_to(umbo_strategy *strategy, const umbo_variable *variable) {
-    umbo_strategy *fallback = NULL;
-    umbo_value *plain = float_value(5), *like = on_two_devices(), *result = NULL, *item = NULL;
-    umbo_value *leaf = NULL, *tuple = NULL;
-    umbo_destination device = on_device("CPU:1"), devices = on_devices_of(like);
-    CHECK_OK(umbo_strategy_broadcast_to(strategy, plain, &device, &result));
-    CHECK(float_of(result) == 5 && lies_on(result, UMBO_DEVICE_CPU, 1));
-    umbo_value_release(result);
-    CHECK_OK(umbo_strategy_broadcast_to(strategy, plain, &devices, &result));
-    CHECK(kind_of(result) == UMBO_VALUE_PER_REPLICA && float_at(result, 0) == 5);
-    CHECK_OK(umbo_value_item(result, 1, &item));
-    CHECK(float_of(item) == 5 && lies_on(item, UMBO_DEVICE_CPU, 1));
-    umbo_value_release(item);
-    umbo_value_release(result);
-    CHECK_OK(umbo_value_from_variable(variable, &leaf)); /* what it holds, not itself */
-    CHECK_OK(umbo_strategy_broadcast_to(strategy, leaf, &device, &result));
-    CHECK(kind_of(result) == UMBO_VALUE_TENSOR);
-    CHECK(float_of(result) == float_of_variable(variable));
-    umbo_value_release(result);
-
-    result = NULL;
-    CHECK_OK(umbo_value_create_tuple(1, (const umbo_value *const *)&plain, &tuple));
-    CHECK_STATUS(umbo_strategy_broadcast_to(strategy, tuple, &device, &result),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_strategy_broadcast_to(strategy, like, &device, &result),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_OK(umbo_default_strategy(&fallback));
-    CHECK_STATUS(umbo_strategy_broadcast_to(fallback, plain, &device, &result),
-                 UMBO_STATUS_UNIMPLEMENTED);
-    CHECK(result == NULL);
-    umbo_strategy_release(fallback);
-    umbo_value_release(tuple);
-    umbo_value_release(leaf);
-    umbo_value_release(like);
-    umbo_value_release(plain);
-}
-
 /* Adds the argument, and returns what it was. */
 static umbo_status add(umbo_variable *variable, const umbo_value *args, void *user_data,
                        umbo_value **result) {
@@ -175,7 +106,7 @@ typedef umbo_status (*update_function)(umbo_strategy *strategy, umbo_variable *v
                                        const umbo_value *args, umbo_value **result);
 
 /* Of a per-replica argument the first component. */
-static void updates(umbo_strategy *strategy, update_function update) {
+static void updates(update_function update, umbo_strategy *strategy) {
     const float numbers[2] = {3, 100};
     umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
     umbo_value *args = per_replica_floats(2, numbers), *result = NULL;
@@ -193,42 +124,6 @@ static void updates(umbo_strategy *strategy, update_function update) {
     CHECK(result == NULL && calls == 2);
     umbo_value_release(args);
     umbo_variable_release(variable);
-}
-
-typedef struct {
-    umbo_strategy *strategy;
-    umbo_variable *variable;
-    int calls[2];
-} replica_updates;
-
-/* In a replica's callback an update synchronises and takes replica 0's; a non-slot one may not be. */
-static umbo_status update_inside(umbo_replica_context *context, const umbo_value *args,
-                                 void *user_data, umbo_value **result) {
-    replica_updates *updates_ = (replica_updates *)user_data;
-    const int32_t id = replica_id(context);
-    umbo_value *own = float_value((float)(id + 1)), *part = NULL;
-    (void)args;
-    CHECK_STATUS(umbo_strategy_update_non_slot(updates_->strategy, updates_->variable, add,
-                                               &updates_->calls[id], own, NULL),
-                 UMBO_STATUS_FAILED_PRECONDITION);
-    CHECK_OK(umbo_strategy_update(updates_->strategy, updates_->variable, add,
-                                  &updates_->calls[id], own, &part));
-    CHECK(float_of(part) == 1);
-    umbo_value_release(part);
-    umbo_value_release(own);
-    (void)result;
-    return UMBO_OK;
-}
-
-static void updates_in_replicas(umbo_strategy *strategy) {
-    replica_updates updates_;
-    memset(&updates_, 0, sizeof(updates_));
-    updates_.strategy = strategy;
-    updates_.variable = make_variable(strategy, 10, UMBO_AGGREGATION_NONE);
-    CHECK_OK(umbo_strategy_run(strategy, update_inside, &updates_, NULL, NULL, NULL));
-    CHECK(updates_.calls[0] == 1 && updates_.calls[1] == 0);
-    CHECK(float_of_variable(updates_.variable) == 11);
-    umbo_variable_release(updates_.variable);
 }
 
 static umbo_variable *named(umbo_strategy *strategy, const char *name) {
@@ -391,11 +286,8 @@ int main(void) {
     umbo_variable *variable = make_variable(strategy, 6, UMBO_AGGREGATION_NONE);
     output(strategy);
     reduce_to(strategy, variable);
-    batch_reduce_to(strategy);
-    broadcast_to(strategy, variable);
-    updates(strategy, umbo_strategy_update);
-    updates(strategy, umbo_strategy_update_non_slot);
-    updates_in_replicas(strategy);
+    updates(umbo_strategy_update, strategy);
+    updates(umbo_strategy_update_non_slot, strategy);
     non_slot_devices(strategy);
     colocation(strategy, variable);
     running_and_reading(strategy, variable);

@@ -1,5 +1,5 @@
 /* Variables over memory of the program's, packed in one block; where views of variables and gradients
- * are over a thousand steps; and values that stay when their batch is gone. */
+ * are over a thousand steps. */
 #include "check.h"
 
 #define STEPS 1000
@@ -130,73 +130,6 @@ static void a_thousand_steps(int in_memory) {
     umbo_strategy_release(strategy);
 }
 
-/* An update in the step that also assigns: both count, and the value comes home. */
-typedef struct {
-    umbo_variable *weight;
-    umbo_gradients *gradients;
-    umbo_optimizer *sgd;
-    int fails;
-} both_ways;
-
-static umbo_status assign_and_apply(umbo_replica_context *context, const umbo_value *args,
-                                    void *user_data, umbo_value **result) {
-    both_ways *plan = (both_ways *)user_data;
-    umbo_value *value = float_value(100);
-    umbo_view view;
-    (void)args;
-    (void)result;
-    UMBO_TRY(umbo_gradients_view(plan->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &view));
-    *(float *)view.mutable_data = 1;
-    UMBO_TRY(umbo_gradients_submit_weighted(plan->gradients, context, 1));
-    UMBO_TRY(umbo_variable_assign(plan->weight, value));
-    umbo_value_release(value);
-    UMBO_TRY(umbo_optimizer_apply(plan->sgd, plan->gradients, NULL, NULL));
-    UMBO_TRY(umbo_variable_view(plan->weight, context, UMBO_DTYPE_NONE, &view));
-    CHECK(*(const float *)view.data == 100);
-    return plan->fails ? umbo_set_last_error(UMBO_STATUS_ABORTED, "as planned", NULL, NULL) : UMBO_OK;
-}
-
-static void assigned_and_updated_in_one_step(void) {
-    static float place = 7;
-    umbo_strategy *strategy = make_strategy(2);
-    umbo_view view = memory(0, NULL, &place), half;
-    umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
-    umbo_gradients_options mean = UMBO_GRADIENTS_OPTIONS_INIT;
-    umbo_sgd_options rate = UMBO_SGD_OPTIONS_INIT;
-    both_ways plan;
-    memset(&plan, 0, sizeof(plan));
-    options.aggregation = UMBO_AGGREGATION_ONLY_FIRST_REPLICA;
-    mean.loss_reduction = UMBO_LOSS_MEAN;
-    rate.learning_rate = 1;
-    released = 0;
-    CHECK_OK(umbo_variable_create_in_memory(strategy, 1, NULL, &view, NULL, count_release, &options,
-                                            &plan.weight));
-    CHECK_OK(umbo_gradients_create(strategy, 1, &plan.weight, &mean, &plan.gradients));
-    CHECK_OK(umbo_optimizer_create_sgd(strategy, &rate, &plan.sgd));
-    plan.fails = 1;
-    CHECK_STATUS(umbo_strategy_run(strategy, assign_and_apply, &plan, NULL, NULL, NULL),
-                 UMBO_STATUS_ABORTED);
-    CHECK(place == 7 && float_of_variable(plan.weight) == 7);
-    plan.fails = 0;
-    CHECK_OK(umbo_variable_view(plan.weight, NULL, UMBO_DTYPE_BFLOAT16, &half));
-    CHECK_OK(umbo_strategy_run(strategy, assign_and_apply, &plan, NULL, NULL, NULL));
-    CHECK(place == 99 && float_of_variable(plan.weight) == 99);
-    /* Its low-precision copy is that of the value. */
-    {
-        float widened = 0;
-        CHECK_OK(umbo_variable_view(plan.weight, NULL, UMBO_DTYPE_BFLOAT16, &half));
-        CHECK_OK(umbo_convert_to_float(UMBO_DTYPE_BFLOAT16, 1, half.data, &widened));
-        CHECK(widened == 99);
-    }
-    CHECK_OK(umbo_strategy_run(strategy, assign_and_apply, &plan, NULL, NULL, NULL));
-    CHECK(place == 99);
-    umbo_optimizer_release(plan.sgd);
-    umbo_gradients_release(plan.gradients);
-    umbo_variable_release(plan.weight);
-    CHECK(released == 1);
-    umbo_strategy_release(strategy);
-}
-
 static void what_is_refused(void) {
     umbo_strategy *strategy = make_strategy(2);
     static float block[8];
@@ -241,63 +174,9 @@ static void what_is_refused(void) {
     umbo_strategy_release(strategy);
 }
 
-/* What a callback wants to keep of a batch it keeps by a handle: the memory of an element serves a later
- * one only when nobody holds it. */
-typedef struct {
-    umbo_tensor *kept[2][4];
-    int step;
-} keeping;
-
-static umbo_status keep_the_batch(umbo_replica_context *context, const umbo_value *args,
-                                  void *user_data, umbo_value **result) {
-    keeping *plan = (keeping *)user_data;
-    (void)result;
-    return umbo_value_tensor(args, &plan->kept[replica_id(context)][plan->step]);
-}
-
-static void values_that_stay(void) {
-    umbo_strategy *strategy = make_strategy(2);
-    float rows[32];
-    umbo_value *whole = NULL;
-    umbo_dataset *batches = NULL;
-    umbo_distributed_dataset *distributed = NULL;
-    umbo_iterator *iterator = NULL;
-    keeping plan;
-    int index, replica, row;
-    memset(&plan, 0, sizeof(plan));
-    for (index = 0; index < 32; index++) rows[index] = (float)index;
-    whole = floats_value(32, rows);
-    CHECK_OK(umbo_dataset_from_tensor_slices(whole, &batches));
-    CHECK_OK(umbo_dataset_batch(&batches, 8, 0));
-    CHECK_OK(umbo_strategy_distribute_dataset(strategy, batches, NULL, &distributed));
-    CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
-    for (plan.step = 0; plan.step < 4; plan.step++) {
-        umbo_value *batch = NULL;
-        CHECK_OK(umbo_iterator_next(iterator, &batch));
-        CHECK_OK(umbo_strategy_run(strategy, keep_the_batch, &plan, batch, NULL, NULL));
-        umbo_value_release(batch);
-    }
-    for (index = 0; index < 4; index++) {
-        for (replica = 0; replica < 2; replica++) {
-            umbo_view view;
-            CHECK_OK(umbo_tensor_view(plan.kept[replica][index], &view));
-            for (row = 0; row < 4; row++)
-                CHECK(((const float *)view.data)[row] == (float)(index * 8 + replica * 4 + row));
-            umbo_tensor_release(plan.kept[replica][index]);
-        }
-    }
-    umbo_iterator_release(iterator);
-    umbo_distributed_dataset_release(distributed);
-    umbo_dataset_release(batches);
-    umbo_value_release(whole);
-    umbo_strategy_release(strategy);
-}
-
 int main(void) {
     a_thousand_steps(0);
     a_thousand_steps(1);
-    assigned_and_updated_in_one_step();
     what_is_refused();
-    values_that_stay();
     return finish();
 }

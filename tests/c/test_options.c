@@ -1,4 +1,4 @@
-/* Options: sizes of structs, reserved fields, unknown constants. */
+/* Options: sizes of structs, and counts. */
 #include "check.h"
 
 /* A later version's options: the known ones and more. */
@@ -38,93 +38,6 @@ static void sizes(void) {
     CHECK_STATUS(umbo_strategy_create(&options, &strategy), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("struct_size");
     CHECK(strategy == NULL);
-}
-
-static void ignore(umbo_log_level level, const char *message, void *user_data) {
-    (void)level;
-    (void)message;
-    (void)user_data;
-}
-
-static void unknown_constants(void) {
-    umbo_strategy *strategy = NULL, *two = make_strategy(2);
-    umbo_tensor *initial = make_float(1);
-    umbo_variable *variable = NULL;
-    umbo_value *value = float_value(1), *result = NULL;
-    int64_t handles = 0;
-    umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-    umbo_variable_options of_variable = UMBO_VARIABLE_OPTIONS_INIT;
-    options.bind_threads = 2;
-    CHECK_STATUS(umbo_strategy_create(&options, &strategy), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("bind_threads");
-    of_variable.aggregation = (umbo_aggregation)4;
-    CHECK_STATUS(umbo_variable_create(two, "v", initial, &of_variable, &variable),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("aggregation");
-    of_variable.aggregation = (umbo_aggregation)-1;
-    CHECK_STATUS(umbo_variable_create(two, "v", initial, &of_variable, &variable),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    of_variable.aggregation = (umbo_aggregation)0;
-    of_variable.trainable = 2;
-    CHECK_STATUS(umbo_variable_create(two, "v", initial, &of_variable, &variable),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("trainable");
-    CHECK_STATUS(umbo_strategy_reduce(two, (umbo_reduce_op)3, value, NULL, &result),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("op");
-    CHECK_STATUS(umbo_set_logical_device_count((umbo_device_type)3, 0, 1, NULL),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("type");
-    CHECK_STATUS(umbo_live_handles((umbo_handle_type)999, &handles), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("type");
-    CHECK_STATUS(umbo_set_log_callback((umbo_log_level)9, ignore, NULL, NULL),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("level");
-    /* Also where there is nobody to tell. */
-    CHECK_STATUS(umbo_set_log_callback((umbo_log_level)0, NULL, NULL, NULL),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("level");
-    CHECK_OK(umbo_set_log_callback(UMBO_LOG_ERROR, NULL, NULL, NULL));
-    CHECK(umbo_status_name((umbo_status)99) != NULL && umbo_status_name((umbo_status)-1) != NULL);
-    CHECK(strcmp(umbo_status_name(UMBO_STATUS_DATA_LOSS), "DATA_LOSS") == 0);
-    CHECK(strategy == NULL && variable == NULL && result == NULL);
-    umbo_value_release(value);
-    umbo_tensor_release(initial);
-    umbo_strategy_release(two);
-}
-
-static void refuse(const umbo_strategy_options *options, umbo_status expected, const char *words) {
-    umbo_strategy *strategy = NULL;
-    CHECK_STATUS(umbo_strategy_create(options, &strategy), expected);
-    CHECK(strstr(umbo_last_error_message(), words) != NULL);
-    CHECK(strategy == NULL);
-}
-
-static void devices(void) {
-    const char *twice[2] = {"CPU:0", "/device:cpu:0"};
-    const char *nonsense[1] = {"foo"};
-    const char *absent[1] = {"CPU:4000"};
-    umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-    options.compute_devices = twice;
-    options.compute_device_count = 2;
-    refuse(&options, UMBO_STATUS_INVALID_ARGUMENT, "CPU:0");
-    options.compute_device_count = 0; /* a list, but an empty one */
-    refuse(&options, UMBO_STATUS_INVALID_ARGUMENT, "compute_device");
-    options.compute_device_count = 1;
-    options.cpu_replicas = 2; /* one or the other */
-    refuse(&options, UMBO_STATUS_INVALID_ARGUMENT, "cpu_replicas");
-    options.cpu_replicas = 0;
-    options.compute_devices = nonsense;
-    refuse(&options, UMBO_STATUS_INVALID_ARGUMENT, "foo");
-    options.compute_devices = absent;
-    refuse(&options, UMBO_STATUS_NOT_FOUND, "CPU:4000");
-    options.compute_devices = NULL;
-    options.compute_device_count = 0;
-    options.cpu_replicas = -1;
-    refuse(&options, UMBO_STATUS_INVALID_ARGUMENT, "cpu_replicas");
-    options.cpu_replicas = 0;
-    options.parameter_device = "CPU:-1";
-    refuse(&options, UMBO_STATUS_INVALID_ARGUMENT, "CPU:-1");
 }
 
 static void no_update(const umbo_update_tile *tile, void *user_data) {
@@ -178,8 +91,6 @@ static void counts(void) {
 
 int main(void) {
     sizes();
-    unknown_constants();
-    devices();
     counts();
     return finish();
 }

@@ -1,4 +1,4 @@
-/* Cluster resolvers: TF_CONFIG as text and as environment variable, and what launchers set. */
+/* Cluster resolvers: TF_CONFIG as text and as environment variable. */
 #if !defined(_POSIX_C_SOURCE)
 #define _POSIX_C_SOURCE 200112L /* setenv */
 #endif
@@ -75,33 +75,6 @@ static void texts(void) {
     umbo_cluster_resolver_release(resolver);
 }
 
-static void refused(void) {
-    static const char *const wrong[] = {
-        "",
-        "{",
-        "[]",
-        "{\"cluster\": 1}",
-        "{\"cluster\": {\"worker\": \"a:1\"}}",
-        "{\"cluster\": {\"worker\": [1]}}",
-        "{\"cluster\": {\"worker\": {\"x\": \"a:1\"}}}",
-        "{\"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 1}}",
-        "{\"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}",
-        "{\"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": -1}}",
-    };
-    umbo_cluster_resolver *resolver = NULL;
-    int32_t index;
-    for (index = 0; index < COUNT_OF(wrong); index++) {
-        if (umbo_cluster_resolver_from_tf_config(wrong[index], &resolver) !=
-            UMBO_STATUS_INVALID_ARGUMENT) {
-            check_failed(__FILE__, __LINE__, wrong[index]);
-        }
-    }
-    CHECK_STATUS(umbo_cluster_resolver_from_tf_config("{\n  oops}", &resolver),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("line 2, column 3"); /* the place */
-    CHECK(resolver == NULL);
-}
-
 static void environment(void) {
     umbo_cluster_resolver *resolver;
     CHECK(unsetenv("TF_CONFIG") == 0);
@@ -118,39 +91,8 @@ static void environment(void) {
     CHECK(setenv("TF_CONFIG", cluster, 1) == 0);
 }
 
-/* What launchers say, alone and beside TF_CONFIG. */
-static void launchers(void) {
-    umbo_cluster_resolver *resolver = NULL;
-    CHECK(unsetenv("OMPI_COMM_WORLD_RANK") == 0 && unsetenv("OMPI_COMM_WORLD_SIZE") == 0);
-    CHECK(unsetenv("SLURM_PROCID") == 0 && unsetenv("PMIX_RANK") == 0);
-    CHECK(unsetenv("TF_CONFIG") == 0 && unsetenv("PMI_RANK") == 0);
-    CHECK_OK(umbo_cluster_resolver_from_environment(&resolver));
-    CHECK(facts_of_cluster(resolver).rank == UMBO_NONE && facts_of_cluster(resolver).rank_count == 0);
-    umbo_cluster_resolver_release(resolver);
-    CHECK(setenv("PMI_RANK", "1", 1) == 0 && setenv("PMI_SIZE", "2", 1) == 0);
-    CHECK_OK(umbo_cluster_resolver_from_environment(&resolver));
-    CHECK(facts_of_cluster(resolver).rank == 1 && facts_of_cluster(resolver).rank_count == 2);
-    umbo_cluster_resolver_release(resolver);
-    CHECK(setenv("TF_CONFIG", cluster, 1) == 0); /* agrees: worker 1 of 2 */
-    CHECK_OK(umbo_cluster_resolver_from_environment(&resolver));
-    check_cluster(resolver);
-    umbo_cluster_resolver_release(resolver);
-    CHECK(setenv("PMI_RANK", "0", 1) == 0);
-    resolver = NULL;
-    CHECK_STATUS(umbo_cluster_resolver_from_environment(&resolver), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("TF_CONFIG: says rank 1 of 2, and the launcher's variables say rank 0 of 2");
-    CHECK(setenv("OMPI_COMM_WORLD_RANK", "1", 1) == 0 && setenv("OMPI_COMM_WORLD_SIZE", "2", 1) == 0);
-    CHECK_STATUS(umbo_cluster_resolver_from_environment(&resolver), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("PMI_RANK: says rank 0 of 2 (PMI_SIZE), and OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE");
-    CHECK(resolver == NULL);
-    CHECK(unsetenv("OMPI_COMM_WORLD_RANK") == 0 && unsetenv("OMPI_COMM_WORLD_SIZE") == 0);
-    CHECK(unsetenv("PMI_RANK") == 0 && unsetenv("PMI_SIZE") == 0);
-}
-
 int main(void) {
     texts();
-    refused();
     environment();
-    launchers();
     return finish();
 }

@@ -148,28 +148,6 @@ static void paths(void) {
     for (index = 0; index < 6; index++) umbo_value_release(leaves[index]);
 }
 
-static void refused_nests(void) {
-    const char *const same[2] = {"a", "a"};
-    const umbo_value *items[2];
-    umbo_value *leaf = float_value(1), *tuple = NULL, *out = NULL;
-    items[0] = leaf;
-    items[1] = leaf;
-    CHECK_STATUS(umbo_value_create_struct(2, same, items, &out), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("umbo_value_create_struct: names: 'a' appears twice; give each field a name of its own");
-    CHECK_STATUS(umbo_value_create_tuple(-1, items, &out), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("count");
-    CHECK_STATUS(umbo_value_create_tuple(1, NULL, &out), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("umbo_value_create_tuple: items: is NULL; an array is expected");
-    CHECK_STATUS(umbo_value_create_per_replica(0, items, &out), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_OK(umbo_value_create_tuple(2, items, &tuple));
-    items[1] = tuple;
-    CHECK_STATUS(umbo_value_create_per_replica(2, items, &out), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("components");
-    CHECK(out == NULL);
-    umbo_value_release(tuple);
-    umbo_value_release(leaf);
-}
-
 /* Replaces a value by a tuple of it, `times` times over. */
 static umbo_status wrap(umbo_value **value, int32_t times) {
     const umbo_value *items[2];
@@ -285,7 +263,6 @@ static void words(void) {
 int main(void) {
     nests();
     paths();
-    refused_nests();
     large_nests();
     leaves();
     words();

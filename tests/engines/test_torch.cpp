@@ -478,8 +478,28 @@ void failures_and_kept_batches() {
 
 } // namespace
 
+// The lines of README that put a module under Umbo, around a network and data that they do not say.
+namespace readme {
+
+struct NetImpl : torch::nn::Module {
+    NetImpl() { layer = register_module("layer", torch::nn::Linear(8, 3)); }
+    torch::Tensor forward(const torch::Tensor &given) { return layer(given); }
+    torch::nn::Linear layer{nullptr};
+};
+
+static void ten_lines() {
+    const auto x = torch::randn({630, 8}); // ten batches, the last one smaller
+    const auto y = x.slice(1, 0, 3).argmax(1);
+#include "ten_lines.inc"
+    CHECK(strategy.replica_count() == 2 && adam.info().iterations == 10);
+    CHECK(model.central()->forward(x).size(1) == 3);
+}
+
+} // namespace readme
+
 int main() {
-    over_ranks();
+    over_ranks(); // forks, which comes before the first use
+    readme::ten_lines();
     threads_of_replicas();
     any_number_of_replicas();
     beside_torch_alone();

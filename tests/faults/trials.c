@@ -109,7 +109,7 @@ static const struct {
     const char *name;
     void (*run)(void);
     long stride; /* of a sample */
-} programs[] = {{"training", training, 7}, {"pipelines", pipelines, 7}};
+} programs[] = {{"training", training, 15}, {"pipelines", pipelines, 15}};
 
 static size_t chosen;
 

@@ -29,35 +29,6 @@ fn advises(status: umbo_status, expected: umbo_status, words: &[&str]) {
 }
 
 #[test]
-fn devices_that_are_not_there_name_the_option_that_makes_them() {
-    let _alone = alone();
-    let names = [c"CPU:917".as_ptr()];
-    let (compute_devices, compute_device_count) = (names.as_ptr(), 1);
-    let options =
-        umbo_strategy_options { compute_devices, compute_device_count, ..Default::default() };
-    // SAFETY: the options are there, with a text in them, and the output is a variable.
-    let status = unsafe { umbo_strategy_create(&options, &mut ptr::null_mut()) };
-    let words = ["CPU:917 does not exist", "cpu_replicas", "logical CPUs to 918 or more"];
-    advises(status, UMBO_STATUS_NOT_FOUND, &words);
-}
-
-#[test]
-fn counts_of_devices_are_negative_or_too_large() {
-    let _alone = alone();
-    for (count, words) in [
-        (-1, "-1 is negative"),
-        (i64::MIN, "is negative"),
-        (1 << 32, "is more than there can be"),
-        (i64::MAX, "9223372036854775807 is more than there can be"),
-    ] {
-        // SAFETY: no limits are given.
-        let status =
-            unsafe { umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, count, ptr::null()) };
-        advises(status, UMBO_STATUS_INVALID_ARGUMENT, &["count: ", words]);
-    }
-}
-
-#[test]
 fn numbers_of_bytes_say_what_type_would_have_so_many() {
     let _alone = alone();
     let tensor = zeros(UMBO_DTYPE_FLOAT32, &[2]);

@@ -2,11 +2,8 @@
 //! Tensors and devices are in a program of their own (`alone/ffi_tensor.rs`), which sets how many devices the process has.
 
 mod advice;
-#[path = "../allocator/mod.rs"]
-mod allocator;
 #[path = "../calls/mod.rs"]
 mod calls;
-mod dataset;
 mod function_names;
 mod input;
 #[path = "../calls/pass.rs"]

@@ -149,7 +149,12 @@ const NEVER_SUCCEED: &[(&str, &str)] = &[
 ];
 
 /// Functions that succeed only where those before them in the header have not been called with the same objects.
-const NEED_NEW_OBJECTS: &[&str] = &["umbo_gradients_attach", "umbo_gradients_discard"];
+const NEED_NEW_OBJECTS: &[&str] = &[
+    "umbo_gradients_attach",
+    "umbo_gradients_discard",
+    "umbo_checkpoint_restore",
+    "umbo_checkpoint_load_weights",
+];
 
 /// The program without what the header says, in the order in which its parts need each other.
 const FRAME: &str = concat!(

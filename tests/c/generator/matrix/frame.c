@@ -117,7 +117,7 @@ static struct {
 } *report;
 
 /* Most functions that are called one after another with the same objects. */
-static int most_together = 5;
+static int most_together = 25;
 /* What is being called: so many functions from the first. */
 static int current_context, first_function, together, entered;
 /* The one that this thread calls, or the last that it has called. */

@@ -52,45 +52,7 @@ static void map(struct scene *scene, int parallel, int prefetch) {
 
 static void a_map(struct scene *scene) { map(scene, 1, 0); }
 static void a_parallel_map(struct scene *scene) { map(scene, 2, 0); }
-static void a_prefetched_map(struct scene *scene) { map(scene, 1, 1); }
 static void a_prefetched_parallel_map(struct scene *scene) { map(scene, 2, 1); }
-
-/* The iterator itself is given up in its own map function. */
-static umbo_status releasing_map(const umbo_value *element, void *user_data,
-                                 umbo_value **result) {
-    struct scene *scene = user_data;
-    if (__atomic_exchange_n(&scene->flag, 1, __ATOMIC_SEQ_CST) == 0) {
-        probe(scene, NULL, NULL);
-        umbo_iterator_release(scene->own);
-    }
-    return umbo_value_retain(element, result);
-}
-
-static void release_in_the_map(struct scene *scene, int parallel, int prefetch) {
-    umbo_dataset *source = four_elements(), *mapped = NULL, *prefetched = NULL;
-    umbo_iterator *own = NULL;
-    umbo_value *element = NULL;
-    umbo_map_options options = UMBO_MAP_OPTIONS_INIT;
-    options.parallel_call_count = parallel;
-    CHECK_OK(umbo_dataset_retain(source, &mapped));
-    CHECK_OK(umbo_dataset_map(&mapped, releasing_map, scene, NULL, &options));
-    umbo_dataset_release(source);
-    if (prefetch) {
-        CHECK_OK(umbo_dataset_retain(mapped, &prefetched));
-        CHECK_OK(umbo_dataset_prefetch(&prefetched, 2));
-        umbo_dataset_release(mapped);
-        mapped = prefetched;
-    }
-    CHECK_OK(umbo_iterator_from_dataset(mapped, &own));
-    umbo_dataset_release(mapped);
-    __atomic_store_n(&scene->own, own, __ATOMIC_SEQ_CST);
-    umbo_ignore(umbo_iterator_next(own, &element));
-    umbo_value_release(element);
-    scene->own = NULL;
-}
-
-static void a_map_that_releases(struct scene *scene) { release_in_the_map(scene, 1, 0); }
-static void a_parallel_map_that_releases(struct scene *scene) { release_in_the_map(scene, 2, 0); }
 
 static void the_destroy_of_a_map(struct scene *scene) {
     umbo_dataset *source = four_elements(), *mapped = NULL;
@@ -156,11 +118,7 @@ static void the_begin_of_a_generator(struct scene *scene) { generate(scene, BEGI
 static void the_next_of_a_generator(struct scene *scene) { generate(scene, NEXT, 0); }
 static void the_reset_of_a_generator(struct scene *scene) { generate(scene, RESET, 0); }
 static void the_end_of_a_generator(struct scene *scene) { generate(scene, END, 0); }
-static void the_begin_of_a_prefetched_generator(struct scene *scene) { generate(scene, BEGIN, 1); }
 static void the_next_of_a_prefetched_generator(struct scene *scene) { generate(scene, NEXT, 1); }
-static void the_reset_of_a_prefetched_generator(struct scene *scene) { generate(scene, RESET, 1); }
-static void the_end_of_a_prefetched_generator(struct scene *scene) { generate(scene, END, 1); }
-
 static void the_destroy_of_a_generator(struct scene *scene) {
     umbo_dataset_release(generated(scene, probing_destroy));
 }
@@ -262,9 +220,6 @@ static void the_opening_of_the_first_file(struct scene *scene) {
 }
 
 static void the_opening_of_files(struct scene *scene) { take_all(scene, two_files(scene, 1, NULL), 0, 1); }
-static void the_opening_of_prefetched_files(struct scene *scene) {
-    take_all(scene, two_files(scene, 1, NULL), 1, 1);
-}
 static void the_destroy_of_files(struct scene *scene) {
     umbo_dataset_release(two_files(scene, 1, probing_destroy));
 }
