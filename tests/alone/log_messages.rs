@@ -7,10 +7,10 @@ use umbo::executor::affinity;
 use umbo::observe::log::{self, Level};
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
-use umbo::strategy::variables::{self, Initial, NewVariable};
+use umbo::strategy::variables::{self, Initial};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::Tensor;
-use umbo::values::variable::{Aggregation, Synchronization, Variable};
+use umbo::values::variable::{Aggregation, Variable};
 
 struct Recorder {
     lines: Arc<Mutex<Vec<String>>>,
@@ -40,12 +40,7 @@ fn strategy(replicas: usize) -> Strategy {
 }
 
 fn variable(strategy: &Strategy, name: &str) -> Variable {
-    let new = NewVariable {
-        name: name.into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation: Aggregation::Sum,
-    };
+    let new = crate::fresh::new_variable(name, Aggregation::Sum);
     let initial = Tensor::scalar(1.0f32).unwrap();
     variables::create(Some(strategy), new, Initial::Value(&initial)).unwrap()
 }

@@ -16,6 +16,8 @@ mod default_log;
 mod ffi_tensor;
 #[cfg(target_arch = "x86_64")]
 mod floating_point_mode;
+#[path = "../fresh/mod.rs"]
+mod fresh;
 mod fresh_outputs;
 mod input_allocations;
 mod input_thread_failures;

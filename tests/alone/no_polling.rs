@@ -11,11 +11,11 @@ use umbo::collectives::Assignment;
 use umbo::error::{Result, Status};
 use umbo::strategy::cancellation::Cancellation;
 use umbo::strategy::run::Limits;
-use umbo::strategy::variables::{self, Initial, NewVariable, assign};
+use umbo::strategy::variables::{self, Initial, assign};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::Tensor;
 use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Synchronization, Variable};
+use umbo::values::variable::{Aggregation, Variable};
 
 /// How long a wait is watched. Who looked every 10 ms would give up its processor 30 times.
 const WATCHED: Duration = Duration::from_millis(300);
@@ -72,12 +72,7 @@ fn strategy(replicas: usize) -> Strategy {
 }
 
 fn make(strategy: Option<&Strategy>) -> Result<Variable> {
-    let new = NewVariable {
-        name: "v".into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation: Aggregation::Mean,
-    };
+    let new = crate::fresh::new_variable("v", Aggregation::Mean);
     variables::create(strategy, new, Initial::Value(&Tensor::scalar(1.0f32)?))
 }
 

@@ -12,10 +12,10 @@ use umbo::observe::summary::Summary;
 use umbo::observe::trace;
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
-use umbo::strategy::variables::{self, Initial, NewVariable};
+use umbo::strategy::variables::{self, Initial};
 use umbo::strategy::{Options, ReplicaContext, StepReport, Strategy};
 use umbo::tensor::{DType, Shape};
-use umbo::values::variable::{Aggregation, Synchronization};
+use umbo::values::variable::Aggregation;
 
 /// The calling thread is busy for at least so long.
 fn burn(nanoseconds: u64) {
@@ -41,12 +41,7 @@ impl Training {
     fn new(replicas: usize) -> Training {
         let options = Options { cpu_replicas: replicas, ..Options::default() };
         let strategy = Strategy::new(&options).unwrap();
-        let new = NewVariable {
-            name: "weights".into(),
-            trainable: None,
-            synchronization: Synchronization::Auto,
-            aggregation: Aggregation::Sum,
-        };
+        let new = crate::fresh::new_variable("weights", Aggregation::Sum);
         let shape = Shape::new(&[ELEMENTS]).unwrap();
         let initial =
             umbo::tensor::Tensor::zeros(DType::Float32, shape, umbo::device::DeviceId::HOST);

@@ -13,12 +13,12 @@ use umbo::optimizer::adam::Adam;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer};
 use umbo::strategy::cancellation::Cancellation;
 use umbo::strategy::run::Limits;
-use umbo::strategy::variables::{self, Initial, NewVariable, read};
+use umbo::strategy::variables::{self, Initial, read};
 use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
 use umbo::tensor::{Shape, Tensor};
 use umbo::training::Epoch;
 use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Synchronization, Variable};
+use umbo::values::variable::{Aggregation, Variable};
 
 use crate::allocator::{LARGE, serve};
 
@@ -99,12 +99,7 @@ impl Program {
         let options =
             Options { cpu_replicas: plan.replicas, bind_threads: false, ..Options::default() };
         let strategy = Strategy::new(&options).unwrap();
-        let new = NewVariable {
-            name: "weights".into(),
-            trainable: None,
-            synchronization: Synchronization::Auto,
-            aggregation: Aggregation::Mean,
-        };
+        let new = crate::fresh::new_variable("weights", Aggregation::Mean);
         let initial = tensor(&[1.0; WIDTH]).unwrap();
         let weights = variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
         let gradients = Gradients::accumulating(

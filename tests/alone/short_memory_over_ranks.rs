@@ -9,11 +9,11 @@ use umbo::error::{Error, Result, Status};
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::reduced::reduced;
 use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply};
-use umbo::strategy::variables::{self, Initial, NewVariable};
+use umbo::strategy::variables::{self, Initial};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::{Element, Shape, Tensor};
 use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Synchronization};
+use umbo::values::variable::Aggregation;
 
 use crate::allocator::{LARGE, serve};
 
@@ -96,12 +96,7 @@ fn sizes_of_the_program_s_fail_and_may_be_tried_again() {
             Options { cpu_replicas: 1, bind_threads: false, communicator, ..Options::default() };
         let strategy = Strategy::new(&options).unwrap();
         let make = |name: &str| {
-            let new = NewVariable {
-                name: name.into(),
-                trainable: None,
-                synchronization: Synchronization::Auto,
-                aggregation: Aggregation::None,
-            };
+            let new = crate::fresh::new_variable(name, Aggregation::None);
             let initial = tensor(&vec![1f32; COUNT]);
             variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap()
         };

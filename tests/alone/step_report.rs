@@ -4,23 +4,18 @@
 //! did themselves: on a processor, blocked, or kept from one by others. So a busy machine changes
 //! nothing.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use umbo::error::{Result, Status};
 use umbo::executor::affinity;
 use umbo::input::{Dataset, ElementSpec, Generator, LeafSpec};
 use umbo::observe::advice::Cause;
-use umbo::observe::log::{self, Level};
 use umbo::observe::phase::Phase;
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
-use umbo::strategy::variables::{self, Initial, NewVariable};
 use umbo::strategy::{Options, ReplicaContext, StepReport, Strategy};
-use umbo::tensor::{DType, Shape, Tensor};
+use umbo::tensor::{DType, Tensor};
 use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Synchronization};
 
 /// A strategy whose steps are measured, with so many replicas or as many as there are processors.
 fn strategy(replicas: usize) -> Strategy {
@@ -88,32 +83,6 @@ fn replicas_that_work_side_by_side_hear_nothing() {
         assert_eq!(replica.spent[Phase::Input as usize], 0);
     }
     assert!(report.text().contains("replica 0"), "{}", report.text());
-}
-
-#[test]
-fn a_step_of_nothing_is_too_small() {
-    let true = crate::is_alone(a_step_of_nothing_is_too_small) else { return };
-    if !has_two_processors() {
-        return;
-    }
-    let strategy = strategy(2);
-    run(&strategy, 400, &|_| ());
-    let report = names(&strategy, &[Cause::SmallStep]);
-    let text = &report.advice[0].text;
-    assert!(text.contains("coordination") && text.contains("use 1 replica"), "{text}");
-    // Short steps are measured now and then only.
-    assert!(report.summary.measured < report.summary.seen, "{report:?}");
-}
-
-#[test]
-fn more_replicas_than_processors_take_turns() {
-    let true = crate::is_alone(more_replicas_than_processors_take_turns) else { return };
-    let processors = affinity::available();
-    let strategy = strategy(processors + 2);
-    run(&strategy, 20, &|_| burn(milliseconds(1)));
-    let report = names(&strategy, &[Cause::FewProcessors]);
-    let expected = format!("{} replicas on {processors} processor", processors + 2);
-    assert!(report.advice[0].text.contains(&expected), "{}", report.advice[0].text);
 }
 
 #[test]
@@ -211,72 +180,6 @@ fn a_lock_around_the_callbacks_serialises_them() {
     });
     let report = names(&strategy, &[Cause::Serialised]);
     assert!(report.advice[0].text.contains("interpreter"), "{}", report.advice[0].text);
-}
-
-#[test]
-fn a_large_update_after_little_work_is_at_the_memory_s_speed() {
-    let true = crate::is_alone(a_large_update_after_little_work_is_at_the_memory_s_speed) else {
-        return;
-    };
-    const ELEMENTS: usize = 3 << 20;
-    let strategy = strategy(affinity::available().min(2));
-    let new = NewVariable {
-        name: "weights".into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation: Aggregation::Sum,
-    };
-    let shape = Shape::new(&[ELEMENTS]).unwrap();
-    let initial = Tensor::zeros(DType::Float32, shape, umbo::device::DeviceId::HOST).unwrap();
-    let weights = variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
-    let gradients = Gradients::new(
-        strategy.id(),
-        strategy.compute_devices(),
-        vec![weights],
-        LossReduction::Sum,
-    )
-    .unwrap();
-    let optimizer =
-        Optimizer::new(strategy.id(), Box::new(Adam::new(0.9, 0.999, 1e-8).unwrap()), 0.001)
-            .unwrap();
-    let step = |context: &ReplicaContext| {
-        burn(milliseconds(1));
-        gradients.view_in(context, 0, GradientMode::Add)?;
-        gradients.submit_in(context, Some(1.0))?;
-        Ok(None)
-    };
-    for _ in 0..16 {
-        strategy.run(&step, None).unwrap();
-        apply(&optimizer, &gradients).unwrap();
-    }
-    let report = names(&strategy, &[Cause::Update]);
-    assert!(report.advice[0].text.contains("larger batches"), "{}", report.advice[0].text);
-    assert!(report.summary.updated as usize >= ELEMENTS * 4 * 6, "{}", report.summary.updated);
-}
-
-#[test]
-fn the_log_is_told_once_and_again_when_it_changes() {
-    let true = crate::is_alone(the_log_is_told_once_and_again_when_it_changes) else { return };
-    if !has_two_processors() {
-        return;
-    }
-    let strategy = strategy(2);
-    let lines = Arc::new(Mutex::new(Vec::new()));
-    let kept = Arc::clone(&lines);
-    log::set_sink(Level::Info, Box::new(move |_, text| kept.lock().unwrap().push(text.to_owned())));
-    // How many of such short steps are measured depends on the machine.
-    for _ in 0..400 {
-        run(&strategy, 500, &|_| ());
-        if !lines.lock().unwrap().is_empty() {
-            break;
-        }
-    }
-    run(&strategy, 2000, &|_| ());
-    log::clear_sink();
-    let lines = lines.lock().unwrap();
-    assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(lines[0].starts_with(&format!("strategy {}: ", strategy.id())), "{}", lines[0]);
-    assert!(lines[0].contains("use 1 replica"), "{}", lines[0]);
 }
 
 #[test]

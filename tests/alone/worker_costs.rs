@@ -11,10 +11,10 @@ use umbo::executor::workers::{self, Costs};
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
 use umbo::strategy::commit::StepParticipant;
-use umbo::strategy::variables::{Initial, NewVariable, create};
+use umbo::strategy::variables::{Initial, create};
 use umbo::strategy::{Options, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::variable::{Aggregation, Synchronization};
+use umbo::values::variable::Aggregation;
 
 const REPLICAS: usize = 2;
 
@@ -48,12 +48,7 @@ impl Applies {
     fn of(parameters: usize) -> Applies {
         let options = Options { cpu_replicas: REPLICAS, ..Options::default() };
         let strategy = Strategy::new(&options).unwrap();
-        let new = NewVariable {
-            name: "w".into(),
-            trainable: None,
-            synchronization: Synchronization::Auto,
-            aggregation: Aggregation::None,
-        };
+        let new = crate::fresh::new_variable("w", Aggregation::None);
         let variable = create(Some(&strategy), new, Initial::Value(&floats(parameters))).unwrap();
         let devices = vec![strategy.parameter_device(); REPLICAS];
         let sum = LossReduction::Sum;

@@ -10,11 +10,11 @@ use umbo::checkpoint::Checkpoint;
 use umbo::collectives::Assignment;
 use umbo::device::DeviceId;
 use umbo::error::Status;
-use umbo::strategy::variables::{Initial, NewVariable, assign, create, read};
+use umbo::strategy::variables::{Initial, assign, create, read};
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::tensor::{DType, Tensor};
 use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Synchronization, Variable};
+use umbo::values::variable::{Aggregation, Variable};
 
 use crate::scene::{Folder, bytes, shape, strategy, values, variable};
 
@@ -101,12 +101,7 @@ fn large_files_of_others_are_read() {
     ]);
     fs::write(&path, serialize(tensors, None).unwrap()).unwrap();
     let mask = Tensor::from_bytes(DType::Bool, shape(&[4]), &[1, 0, 0, 0], DeviceId::HOST);
-    let new = NewVariable {
-        name: "mask".into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation: Aggregation::None,
-    };
+    let new = crate::fresh::new_variable("mask", Aggregation::None);
     let mask = create(Some(&strategy), new, Initial::Value(&mask.unwrap())).unwrap();
     let variables = [variable(&strategy, "weights", &[ELEMENTS], DType::Float32), mask];
     checkpoint_of(&strategy, &variables).load_weights(&path, None).unwrap();

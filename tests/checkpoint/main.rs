@@ -3,7 +3,8 @@
 mod apart;
 mod arrays;
 mod files;
-mod forged;
+#[path = "../fresh/mod.rs"]
+mod fresh;
 mod large;
 mod manager;
 mod mismatches;

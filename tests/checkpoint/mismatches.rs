@@ -9,7 +9,7 @@ use umbo::input::{Dataset, PassIterator};
 use umbo::metrics::Metrics;
 use umbo::metrics::kind::MetricKind;
 use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{Gradients, LossReduction, Optimizer, apply};
+use umbo::optimizer::{Gradients, LossReduction, Optimizer};
 use umbo::strategy::merge::{MergeCall, Operation};
 use umbo::strategy::variables::read;
 use umbo::strategy::{ReplicaContext, Strategy};
@@ -145,28 +145,6 @@ fn variables_of_the_default_strategy_are_restored() {
     assert_ne!(values(&read(&plain).unwrap()), before);
     checkpoint.restore(&path).unwrap();
     assert_eq!(values(&read(&plain).unwrap()), before);
-}
-
-#[test]
-fn what_was_submitted_is_applied_before_it_is_saved() {
-    let folder = Folder::new();
-    let scene = Scene::new("momentum", Feature::Plain, 2);
-    let (optimizer, gradients) = &scene.trainers[0];
-    let submit = |context: &ReplicaContext| {
-        gradients.submit_in(context, Some(1.0))?;
-        Ok(None)
-    };
-    scene.strategy.run(&submit, None).unwrap();
-    let error = scene.checkpoint.save(&folder.path("file")).unwrap_err();
-    assert_eq!(error.status(), Status::FailedPrecondition);
-    assert!(error.to_string().contains("gradients 'gradients0'"), "{error}");
-    assert!(folder.names().is_empty());
-    apply(optimizer, gradients).unwrap();
-    scene.checkpoint.save(&folder.path("file")).unwrap();
-    // What waits when a file is restored is dropped, and the next run may submit.
-    scene.strategy.run(&submit, None).unwrap();
-    scene.checkpoint.restore(&folder.path("file")).unwrap();
-    scene.train(1);
 }
 
 /// A step in flight is refused by name: on another thread, and on this one.

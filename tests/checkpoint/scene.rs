@@ -24,10 +24,10 @@ use umbo::optimizer::{
     GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling, Optimizer, Settings,
     UpdateRule, apply,
 };
-use umbo::strategy::variables::{Initial, NewVariable, create, read};
+use umbo::strategy::variables::{Initial, create, read};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::{DType, Element, Shape, Tensor};
-use umbo::values::variable::{Aggregation, Synchronization, Variable};
+use umbo::values::variable::{Aggregation, Variable};
 
 #[path = "through_host.rs"]
 pub mod through_host;
@@ -126,12 +126,7 @@ pub fn variable(strategy: &Strategy, name: &str, sizes: &[usize], dtype: DType) 
             Tensor::from_slice(&values, shape(sizes), DeviceId::HOST)
         }
     };
-    let new = NewVariable {
-        name: name.into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation: Aggregation::Mean,
-    };
+    let new = crate::fresh::new_variable(name, Aggregation::Mean);
     create(Some(strategy), new, Initial::Value(&value.unwrap())).unwrap()
 }
 

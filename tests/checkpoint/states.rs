@@ -64,12 +64,7 @@ fn states_are_checked() {
     let whole = variable(&scene.strategy, "whole", &[2], DType::Float32).spec().clone();
     let zeros = Tensor::zeros(DType::UInt16, other.shape(), other.device()).unwrap();
     let initial = umbo::strategy::variables::Initial::Value(&zeros);
-    let new = umbo::strategy::variables::NewVariable {
-        name: whole.name,
-        trainable: None,
-        synchronization: umbo::values::variable::Synchronization::Auto,
-        aggregation: whole.aggregation,
-    };
+    let new = crate::fresh::new_variable(&whole.name, whole.aggregation);
     let whole = umbo::strategy::variables::create(Some(&scene.strategy), new, initial).unwrap();
     assert_eq!(status(optimizer.set_state(&whole, "momentum", &zeros)), Status::InvalidArgument);
     let progress = VariableProgress { updates: 1, running: [1.0, 0.0] };

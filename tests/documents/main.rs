@@ -84,27 +84,6 @@ fn prose(document: &Path) -> String {
     parts.collect()
 }
 
-/// What a reader has to get through: README in a few minutes, and no more pages than one finds one's way in.
-#[test]
-fn the_pages_for_users_are_few_and_short() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    assert!(readme.len() <= 8 * 1024, "README.md has {} bytes", readme.len());
-    let is_of_users = |path: &PathBuf| {
-        path.parent() == Some(&root().join("docs")) || *path == root().join("README.md")
-    };
-    let pages: Vec<PathBuf> = documents().into_iter().filter(is_of_users).collect();
-    let words_of = |path: &PathBuf| fs::read_to_string(path).unwrap().split_whitespace().count();
-    let of_pages = pages.iter().filter(|path| !path.ends_with("README.md"));
-    let words: usize = of_pages.map(words_of).sum();
-    assert!(pages.len() == 13, "README and {} pages, not 12", pages.len() - 1);
-    assert!(words <= 30_000, "{words} words");
-    // Each page is one link away from README.
-    for page in pages {
-        let name = page.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
-        assert!(name == "README.md" || readme.contains(&name), "README.md does not name {name}");
-    }
-}
-
 /// The days that a text names, as 2026-11-24.
 fn days(text: &str) -> BTreeSet<&str> {
     let is_day = |word: &&str| {

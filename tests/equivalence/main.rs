@@ -4,6 +4,8 @@ mod apart;
 mod batches;
 mod copies;
 mod correct;
+#[path = "../fresh/mod.rs"]
+mod fresh;
 mod kinds;
 mod left_behind;
 mod mistakes;

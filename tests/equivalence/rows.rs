@@ -10,12 +10,7 @@ const ROWS: usize = 5;
 fn model(reduction: LossReduction) -> Model {
     let strategy = strategy(2);
     let shape = Shape::new(&[ROWS, 1]).unwrap();
-    let new = NewVariable {
-        name: "table".into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation: Aggregation::None,
-    };
+    let new = crate::fresh::new_variable("table", Aggregation::None);
     let initial = Tensor::from_slice(&[0.0f32; ROWS], shape, DeviceId::HOST).unwrap();
     let table = variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
     let options = GradientsOptions { row_sparse: &[true], ..Default::default() };

@@ -10,11 +10,11 @@ pub use umbo::error::{Error, Result, Status};
 pub use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction};
 pub use umbo::strategy::metrics::Metric;
 pub use umbo::strategy::replica_context::BatchPosition;
-pub use umbo::strategy::variables::{self, Initial, NewVariable};
+pub use umbo::strategy::variables::{self, Initial};
 pub use umbo::strategy::{ReplicaContext, Strategy};
 pub use umbo::tensor::{DType, Element, Shape, Tensor};
 pub use umbo::values::Value;
-pub use umbo::values::variable::{Aggregation, Synchronization, Variable};
+pub use umbo::values::variable::{Aggregation, Variable};
 
 pub type Row = [f32; 2];
 
@@ -40,12 +40,7 @@ pub fn strategy_that(replicas: usize, strict: bool) -> Strategy {
 }
 
 pub fn variable<T: Element>(strategy: &Strategy, name: &str, values: &[T]) -> Variable {
-    let new = NewVariable {
-        name: name.into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation: Aggregation::Mean,
-    };
+    let new = crate::fresh::new_variable(name, Aggregation::Mean);
     let shape = Shape::new(&[values.len()]).unwrap();
     let initial = Tensor::from_slice(values, shape, DeviceId::HOST).unwrap();
     variables::create(Some(strategy), new, Initial::Value(&initial)).unwrap()

@@ -305,6 +305,16 @@ fn what_cannot_be_cut_anew() {
 }
 
 #[test]
+fn each_pass_is_cut_from_the_first_size_on() {
+    let iterator = numbers(4).batch(2, false).unwrap().rebatch(&[1, 2], false).unwrap();
+    let iterator = iterator.iterator().unwrap();
+    for _ in 0..2 {
+        assert_eq!(rest(&iterator, ints), [vec![0], vec![1, 2], vec![3]]);
+        iterator.reset().unwrap();
+    }
+}
+
+#[test]
 fn a_batch_that_does_not_fit_together_is_left_out_as_a_whole() {
     // Batches of 2, 2, 2, 2, 1: the last one does not fit in with others.
     let rows = numbers(9).batch(2, false).unwrap();

@@ -19,14 +19,13 @@ use umbo::optimizer::{
 };
 use umbo::strategy::commit::{CommitAction, StepParticipant};
 use umbo::strategy::scatter::{ScatterOp, scatter};
-use umbo::strategy::variables::{self, Initial, NewVariable, assign};
+use umbo::strategy::variables::{self, Initial, assign};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
 use umbo::values::buffer::{COPY_DTYPES, copy_number};
-use umbo::values::variable::{Aggregation, Keeper, Synchronization, Variable};
+use umbo::values::variable::{Aggregation, Keeper, Variable};
 
-use crate::allocator::{of_this_thread, refusing};
 use crate::sets::same_in_every_set;
 use crate::setup::*;
 
@@ -229,47 +228,6 @@ fn an_apply_that_fails_or_is_dropped_leaves_copies_in_step() {
     are_in_step(&a);
 }
 
-#[test]
-fn a_steady_step_with_copies_allocates_nothing() {
-    let _keeps = WORKER_COUNT.read();
-    let (a, b) = (variable("a", &numbers(40_000, 1)), table("b", &numbers(4000, 2), 40));
-    let gradients = row_gradients(2, &[&a, &b], Mean, &[false, true], 1);
-    let optimizer = optimizer("adam", 0.5);
-    let step = |number: u64| {
-        gradients.first_touch(number);
-        for replica in 0..2 {
-            for (variable, dtype) in [(&a, 0), (&a, 1), (&b, 1)] {
-                in_step(variable, variable.committed_buffer(), dtype);
-            }
-            gradients.view(replica, number, 0, GradientMode::Add).unwrap();
-            let added = gradients.add_rows(replica, number, 1, 3).unwrap();
-            write(&added.indices, &[5i64, 2, 5]);
-            write(&added.values, &[1.0f32; 120]);
-            gradients.submit(replica, number, 1.0).unwrap();
-        }
-        gradients.commit(number);
-        apply(&optimizer, &gradients).unwrap();
-        // And where a write left them out of step.
-        changing(&a);
-    };
-    step(1);
-    step(2);
-    let before = of_this_thread();
-    (3..=5).for_each(step);
-    assert_eq!(of_this_thread(), before);
-}
-
-#[test]
-fn without_memory_for_a_copy_there_is_none() {
-    let a = variable("a", &numbers(ELEMENTS, 1));
-    // SAFETY: as in `in_step`.
-    let (refused, _) = refusing(0, || unsafe { a.bring_in_step(0, 0) }.map(drop));
-    refusal(refused, Status::ResourceExhausted);
-    assert!(are_out_of_step(&a));
-    make_copies(&a);
-    are_in_step(&a);
-}
-
 /// A replica that is late may still read a copy of a variable that was released.
 #[test]
 fn copies_are_kept_as_long_as_their_variable_is() {
@@ -323,12 +281,7 @@ fn only_float32_has_copies() {
 fn of_strategy(values: &[f32]) -> (Strategy, Variable) {
     let options = Options { cpu_replicas: 2, ..Options::default() };
     let strategy = Strategy::new(&options).unwrap();
-    let new = NewVariable {
-        name: "v".into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation: Aggregation::Sum,
-    };
+    let new = crate::fresh::new_variable("v", Aggregation::Sum);
     let shape = Shape::new(&[values.len() / WIDTH, WIDTH]).unwrap();
     let initial = Tensor::from_slice(values, shape, DeviceId::HOST).unwrap();
     let variable = variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();

@@ -8,6 +8,8 @@ mod contract;
 mod copies;
 mod failures;
 mod features;
+#[path = "../fresh/mod.rs"]
+mod fresh;
 mod narrow;
 mod neighbours_contract;
 mod oracle;

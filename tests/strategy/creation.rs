@@ -6,12 +6,7 @@ use umbo::strategy::creator::VariableRequest;
 use crate::*;
 
 fn new(name: &str) -> NewVariable {
-    NewVariable {
-        name: name.into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation: Aggregation::Sum,
-    }
+    crate::fresh::new_variable(name, Aggregation::Sum)
 }
 
 fn make(name: &str, value: f32) -> Result<Variable> {

@@ -11,24 +11,18 @@ use umbo::optimizer::apply::apply;
 use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer};
 use umbo::strategy::assign_all::assign_all;
 use umbo::strategy::in_place::create_in_place;
-use umbo::strategy::replica_threads::{Hooks, ReplicaThread, ThreadHooks};
-use umbo::strategy::variables::{self, Initial, NewVariable};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::strategy::variables::{self, Initial};
+use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::tensor::storage::Storage;
 use umbo::tensor::{DType, Layout, Shape, Tensor};
-use umbo::values::variable::{Aggregation, Synchronization, Variable};
+use umbo::values::variable::{Aggregation, Variable};
 
 use crate::strategy;
 
 fn variable(strategy: &Strategy, numbers: &[f32]) -> Variable {
     let shape = Shape::new(&[numbers.len()]).unwrap();
     let value = Tensor::from_slice(numbers, shape, DeviceId::HOST).unwrap();
-    let new = NewVariable {
-        name: "w".into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation: Aggregation::None,
-    };
+    let new = crate::fresh::new_variable("w", Aggregation::None);
     variables::create(Some(strategy), new, Initial::Value(&value)).unwrap()
 }
 
@@ -177,58 +171,8 @@ fn a_parameter_that_nobody_uses_is_left_alone() {
     }
 }
 
-#[derive(Clone, Default)]
-struct Counts {
-    started: Arc<AtomicUsize>,
-    stopped: Arc<AtomicUsize>,
-}
-
-impl ThreadHooks for Counts {
-    fn start(&self, thread: &ReplicaThread) {
-        assert_eq!(thread.is_callers, thread.replica == 0);
-        assert!(thread.computing_threads <= thread.processors.count());
-        self.started.fetch_add(1, Ordering::SeqCst);
-    }
-
-    fn stop(&self, thread: &ReplicaThread) {
-        assert!(!thread.is_callers);
-        self.stopped.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-#[test]
-fn many_strategies_tell_one_thread_of_theirs() {
-    // More than a thread remembers without looking which of them are still there.
-    let kept: Vec<_> = (0..100)
-        .map(|_| {
-            let counts = Counts::default();
-            let options = Options {
-                cpu_replicas: 1,
-                thread_hooks: Some(Hooks::new(counts.clone())),
-                ..Default::default()
-            };
-            (Strategy::new(&options).unwrap(), counts)
-        })
-        .collect();
-    for _ in 0..2 {
-        for (strategy, counts) in &kept {
-            strategy.run(&|_| Ok(None), None).unwrap();
-            assert_eq!(counts.started.load(Ordering::SeqCst), 1);
-        }
-    }
-    for (strategy, counts) in kept {
-        drop(strategy);
-        assert_eq!(counts.stopped.load(Ordering::SeqCst), 0);
-    }
-}
-
 fn in_memory(strategy: &Strategy, numbers: &[f32], dropped: &Arc<AtomicUsize>) -> Variable {
-    let new = NewVariable {
-        name: "m".into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation: Aggregation::Mean,
-    };
+    let new = crate::fresh::new_variable("m", Aggregation::Mean);
     let tensor = lent(numbers, row(numbers.len()), dropped);
     // SAFETY: nobody has the memory but the variable.
     #[expect(unsafe_code, reason = "memory of somebody else's")]

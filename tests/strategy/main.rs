@@ -1,8 +1,11 @@
 //! The strategy from its users' side: contexts, runs, merge calls, the commit point, failures.
 
+mod contexts;
 mod creation;
 mod engines;
 mod failed_updates;
+#[path = "../fresh/mod.rs"]
+mod fresh;
 mod late;
 mod merge_calls;
 mod model;
@@ -31,7 +34,7 @@ pub(crate) use umbo::strategy::variables::{self, Initial, NewVariable, assign, r
 pub(crate) use umbo::strategy::{Options, ReplicaContext, RunUserData, Strategy};
 pub(crate) use umbo::tensor::{Shape, Tensor};
 pub(crate) use umbo::values::Value;
-pub(crate) use umbo::values::variable::{Aggregation, Synchronization, Variable};
+pub(crate) use umbo::values::variable::{Aggregation, Variable};
 
 fn strategy(replicas: usize) -> Strategy {
     Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
@@ -55,12 +58,7 @@ fn numbers(tensor: &Tensor) -> Vec<f32> {
 }
 
 fn variable(strategy: &Strategy, aggregation: Aggregation, value: f32) -> Variable {
-    let new = NewVariable {
-        name: "v".into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation,
-    };
+    let new = crate::fresh::new_variable("v", aggregation);
     let initial = Tensor::scalar(value).unwrap();
     variables::create(Some(strategy), new, Initial::Value(&initial)).unwrap()
 }

@@ -5,21 +5,16 @@ use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
 use umbo::strategy::collective::{Destination, ReductionOptions};
 use umbo::strategy::context::{self, Current};
-use umbo::strategy::variables::{self, Initial, NewVariable};
+use umbo::strategy::variables::{self, Initial};
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Synchronization, Variable};
+use umbo::values::variable::{Aggregation, Variable};
 
 use crate::strategy;
 
 fn variable(strategy: &Strategy, name: &str) -> Variable {
-    let new = NewVariable {
-        name: name.into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation: Aggregation::None,
-    };
+    let new = crate::fresh::new_variable(name, Aggregation::None);
     variables::create(Some(strategy), new, Initial::Value(&Tensor::scalar(1.0f32).unwrap()))
         .unwrap()
 }
@@ -163,12 +158,7 @@ fn the_default_strategy_is_nearly_nothing() {
     refused(s.scope(|| default.enter_scope()).unwrap(), Status::FailedPrecondition, "mixing");
     // Another strategy's scope may be entered inside of it, but no variable be made there.
     let made = s.scope(|| {
-        let new = NewVariable {
-            name: "v".into(),
-            trainable: None,
-            synchronization: Synchronization::Auto,
-            aggregation: Aggregation::None,
-        };
+        let new = crate::fresh::new_variable("v", Aggregation::None);
         variables::create(None, new, Initial::Value(&Tensor::scalar(1.0f32)?))
     });
     refused(made.unwrap(), Status::FailedPrecondition, "mixing");
@@ -193,12 +183,7 @@ fn every_dtype_is_assigned_gathered_and_copied() {
         assert_eq!(raw(gathered.tensor_of(0).unwrap()), bytes.repeat(2), "{dtype}");
         let copy = s.broadcast_to(&Value::Tensor(component()), &Destination::Like(value.clone()));
         assert_eq!(raw(copy.unwrap().tensor_of(1).unwrap()), bytes, "{dtype}");
-        let new = NewVariable {
-            name: "v".into(),
-            trainable: None,
-            synchronization: Synchronization::Auto,
-            aggregation: Aggregation::OnlyFirstReplica,
-        };
+        let new = crate::fresh::new_variable("v", Aggregation::OnlyFirstReplica);
         let zeros = Tensor::zeros(dtype, shape, DeviceId::HOST).unwrap();
         let v = variables::create(Some(&s), new, Initial::Value(&zeros)).unwrap();
         s.run(
@@ -255,4 +240,33 @@ fn plain_values_are_reduced_and_gathered_to_the_destination() {
         let same = strategy.reduce(ReduceOp::Mean, &floats, &ReductionOptions::default()).unwrap();
         assert!(same.tensor_of(0).unwrap().is_same(floats.tensor_of(0).unwrap()));
     }
+}
+
+#[test]
+fn update_in_replica_context_uses_replica_0() {
+    let s = strategy(2);
+    let v = variable(&s, "v");
+    let result = s
+        .run(
+            &|context| {
+                let own = Value::Tensor(Tensor::scalar(10.0f32 + context.replica() as f32)?);
+                s.update(&v, Some(&own), |v, value| {
+                    let value = value.expect("the arguments were given");
+                    variables::assign(v, umbo::collectives::Assignment::Assign, &value)?;
+                    Ok(Some(value))
+                })
+            },
+            None,
+        )
+        .unwrap()
+        .unwrap();
+    assert_eq!(result.tensor_of(0).unwrap().to_vec::<f32>().unwrap(), [10.0]);
+    assert_eq!(variables::read(&v).unwrap().to_vec::<f32>().unwrap(), [10.0]);
+    // Of per-replica arguments the first component counts.
+    s.update(&v, Some(&both()), |v, value| {
+        assert_eq!(v.name(), "v");
+        assert_eq!(value.unwrap().tensor_of(0)?.to_vec::<f32>()?, [1.0]);
+        Ok(None)
+    })
+    .unwrap();
 }

@@ -12,11 +12,11 @@ use umbo::strategy::cancellation::Cancellation;
 use umbo::strategy::merge::{MergeCall, Operation};
 use umbo::strategy::metrics::Metric;
 use umbo::strategy::run::Limits;
-use umbo::strategy::variables::{self, Initial, NewVariable, assign, read};
+use umbo::strategy::variables::{self, Initial, assign, read};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::Tensor;
 use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Synchronization, Variable};
+use umbo::values::variable::{Aggregation, Variable};
 
 use crate::scalar;
 
@@ -31,12 +31,7 @@ fn strategy(devices: usize, replicas: usize) -> Strategy {
 }
 
 fn variable(strategy: &Strategy, name: &str) -> Result<Variable> {
-    let new = NewVariable {
-        name: name.into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation: Aggregation::Sum,
-    };
+    let new = crate::fresh::new_variable(name, Aggregation::Sum);
     variables::create(Some(strategy), new, Initial::Value(&Tensor::scalar(0.0f32)?))
 }
 

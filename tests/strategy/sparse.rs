@@ -6,10 +6,10 @@ use umbo::error::{Error, Result, Status};
 use umbo::strategy::Strategy;
 use umbo::strategy::collective::ReductionOptions;
 use umbo::strategy::scatter::{ScatterOp, scatter};
-use umbo::strategy::variables::{self, Initial, NewVariable, read};
+use umbo::strategy::variables::{self, Initial, read};
 use umbo::tensor::{DType, Element, Shape, Tensor};
 use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Synchronization, Variable};
+use umbo::values::variable::{Aggregation, Variable};
 
 use crate::strategy;
 
@@ -48,12 +48,7 @@ fn refused<T>(result: Result<T>, status: Status, part: &str) -> Error {
 }
 
 fn variable(strategy: &Strategy, aggregation: Aggregation, value: &Tensor) -> Variable {
-    let new = NewVariable {
-        name: "w".into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation,
-    };
+    let new = crate::fresh::new_variable("w", aggregation);
     variables::create(Some(strategy), new, Initial::Value(value)).unwrap()
 }
 

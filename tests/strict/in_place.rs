@@ -15,7 +15,7 @@ use umbo::strategy::limits::Limits;
 use umbo::strategy::variables::{self, Initial, NewVariable};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Synchronization, Variable};
+use umbo::values::variable::{Aggregation, Variable};
 
 use crate::found;
 use crate::scene::{Scene, Setting, put};
@@ -26,12 +26,7 @@ const VALUES: [f32; 3] = [0.1, -0.7, 1.3];
 const VIEWS: [DType; 3] = [DType::Float32, DType::Float16, DType::BFloat16];
 
 fn new_variable() -> (NewVariable, Tensor) {
-    let new = NewVariable {
-        name: "own".into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation: Aggregation::OnlyFirstReplica,
-    };
+    let new = crate::fresh::new_variable("own", Aggregation::OnlyFirstReplica);
     let initial = Tensor::from_slice(&VALUES, Shape::new(&[3]).unwrap(), DeviceId::HOST);
     (new, initial.unwrap())
 }

@@ -3,6 +3,8 @@
 
 mod check;
 mod each_warning;
+#[path = "../fresh/mod.rs"]
+mod fresh;
 mod in_place;
 mod mistakes;
 mod scene;

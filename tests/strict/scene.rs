@@ -9,10 +9,10 @@ use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply};
 use umbo::strategy::limits::Limits;
 use umbo::strategy::merge::Operation;
-use umbo::strategy::variables::{self, Initial, NewVariable};
+use umbo::strategy::variables::{self, Initial};
 use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::variable::{Aggregation, Synchronization, Variable};
+use umbo::values::variable::{Aggregation, Variable};
 
 /// How callbacks are run, and with what.
 #[derive(Clone, Copy, Debug)]
@@ -94,12 +94,7 @@ pub struct Extras {
 }
 
 pub fn variable(strategy: &Strategy, name: &str, dtype: DType, shape: &[usize]) -> Variable {
-    let new = NewVariable {
-        name: name.into(),
-        trainable: None,
-        synchronization: Synchronization::Auto,
-        aggregation: Aggregation::Mean,
-    };
+    let new = crate::fresh::new_variable(name, Aggregation::Mean);
     let shape = Shape::new(shape).unwrap();
     let initial = Tensor::zeros(dtype, shape, DeviceId::HOST).unwrap();
     variables::create(Some(strategy), new, Initial::Value(&initial)).unwrap()

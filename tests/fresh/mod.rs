@@ -1,0 +1,10 @@
+//! Descriptions of variables as most tests want them.
+
+use umbo::strategy::variables::NewVariable;
+use umbo::values::variable::{Aggregation, Synchronization};
+
+/// One that says nothing of training and synchronisation.
+pub fn new_variable(name: &str, aggregation: Aggregation) -> NewVariable {
+    let (trainable, synchronization) = (None, Synchronization::Auto);
+    NewVariable { name: name.into(), trainable, synchronization, aggregation }
+}
