@@ -30,7 +30,10 @@ impl Snapshot {
     /// Replaces the checkpoint at `path` by one of which each rank has made a snapshot; a call of all ranks.
     /// What fails on one fails on all.
     pub(super) fn write_together(mut self, strategy: &Strategy, path: &Path) -> Result<()> {
-        let Some(ranks) = strategy.ranks().cloned() else { return self.write(path) };
+        let ranks = Arc::clone(strategy.ranks());
+        if ranks.is_alone() {
+            return self.write(path);
+        }
         let is_first = ranks.rank() == 0;
         // Of the checkpoint that is to be replaced, before any rank writes.
         let known: Vec<u64> = match is_first {

@@ -2,9 +2,9 @@
 //! asked of an engine that has failed.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
-use super::communicator::{Communicator, GpuCommunicator, RankPlace, Vote};
-use crate::device::cuda::memory::DeviceMemory;
+use super::communicator::{Communicator, EngineCall, RankPlace, Vote};
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
 
@@ -48,7 +48,67 @@ impl CheckedCommunicator {
         Ok(CheckedCommunicator { engine, state })
     }
 
-    fn call<T>(&self, call: impl FnOnce(&dyn Communicator) -> Result<T>) -> Result<T> {
+    /// Checks that a call is right: that counts fit the memory, and that a rank receives from itself what it sends
+    /// itself.
+    fn check(&self, call: &EngineCall<'_>) -> Result<()> {
+        let (own, size) = (self.rank(), self.size());
+        match call {
+            EngineCall::AllToAll { send, send_counts, receive, receive_counts } => {
+                self.check_counts(send_counts, &send.sizes(), "send_counts")?;
+                self.check_counts(receive_counts, &receive.sizes(), "receive_counts")?;
+                let (sent, received) = (send_counts[own], receive_counts[own]);
+                if sent != received {
+                    let problem =
+                        format!("rank {own} sends itself {sent} bytes and receives {received}");
+                    return Err(Error::invalid("receive_counts", problem));
+                }
+            }
+            EngineCall::AllGather { send, receive, counts } => {
+                self.check_counts(counts, &receive.sizes(), "counts")?;
+                let sizes = send.sizes();
+                if !sizes.contains(&counts[own]) {
+                    let (due, there) = (counts[own], sizes.end());
+                    let problem = format!("rank {own} sends {there} bytes; {due} are expected");
+                    return Err(Error::invalid("counts", problem));
+                }
+            }
+            EngineCall::Broadcast { root, .. } if *root >= size => {
+                let problem = format!("{root} is not in [0, {size}), the ranks");
+                return Err(Error::invalid("root", problem));
+            }
+            EngineCall::Broadcast { .. } | EngineCall::Vote(_) | EngineCall::Barrier => {}
+        }
+        Ok(())
+    }
+
+    fn check_counts(
+        &self,
+        counts: &[usize],
+        sizes: &RangeInclusive<usize>,
+        argument: &'static str,
+    ) -> Result<()> {
+        let size = self.engine.size();
+        if counts.len() != size {
+            let problem = format!("has {} numbers; one for each of {size} ranks", counts.len());
+            return Err(Error::invalid(argument, problem));
+        }
+        let sum = counts.iter().try_fold(0_usize, |sum, &count| sum.checked_add(count));
+        if !sum.is_some_and(|sum| sizes.contains(&sum)) {
+            let sum = sum.map_or_else(|| "too large a number".to_owned(), |sum| sum.to_string());
+            let problem = format!("adds up to {sum}; {} bytes are there", sizes.end());
+            return Err(Error::invalid(argument, problem));
+        }
+        Ok(())
+    }
+}
+
+impl Communicator for CheckedCommunicator {
+    fn place(&self) -> RankPlace {
+        self.engine.place()
+    }
+
+    fn call(&self, call: EngineCall<'_>) -> Result<()> {
+        self.check(&call)?;
         let Some(mut state) = self.state.try_lock() else {
             return Err(Error::precondition(
                 "another call of this communicator is in progress; the calls of a rank follow one another, \
@@ -72,103 +132,20 @@ impl CheckedCommunicator {
         }
         self.engine.check_thread()?;
         *state = CheckedState::Left;
-        let result = call(&*self.engine);
+        let result = self.engine.call(call);
         *state = match &result {
-            Ok(_) => CheckedState::Usable,
+            Ok(()) => CheckedState::Usable,
             Err(error) => CheckedState::Failed(format!("{}: {error}", error.status().name())),
         };
         result
-    }
-
-    /// Checks that a rank receives from itself what it sends itself.
-    fn check_own(&self, send_counts: &[usize], receive_counts: &[usize]) -> Result<()> {
-        let own = self.engine.rank();
-        if send_counts[own] == receive_counts[own] {
-            return Ok(());
-        }
-        let problem = format!(
-            "rank {own} sends itself {} bytes and receives {}",
-            send_counts[own], receive_counts[own]
-        );
-        Err(Error::invalid("receive_counts", problem))
-    }
-
-    fn check_counts(&self, counts: &[usize], bytes: usize, argument: &'static str) -> Result<()> {
-        let size = self.engine.size();
-        if counts.len() != size {
-            let problem = format!("has {} numbers; one for each of {size} ranks", counts.len());
-            return Err(Error::invalid(argument, problem));
-        }
-        let sum = counts.iter().try_fold(0_usize, |sum, &count| sum.checked_add(count));
-        if sum != Some(bytes) {
-            let sum = sum.map_or_else(|| "too large a number".to_owned(), |sum| sum.to_string());
-            let problem = format!("adds up to {sum}; {bytes} bytes are there");
-            return Err(Error::invalid(argument, problem));
-        }
-        Ok(())
-    }
-}
-
-impl Communicator for CheckedCommunicator {
-    fn place(&self) -> RankPlace {
-        self.engine.place()
     }
 
     fn check_thread(&self) -> Result<()> {
         self.engine.check_thread()
     }
 
-    fn all_to_all(
-        &self,
-        send: &[u8],
-        send_counts: &[usize],
-        receive: &mut [u8],
-        receive_counts: &[usize],
-    ) -> Result<()> {
-        self.check_counts(send_counts, send.len(), "send_counts")?;
-        self.check_counts(receive_counts, receive.len(), "receive_counts")?;
-        self.check_own(send_counts, receive_counts)?;
-        self.call(|engine| engine.all_to_all(send, send_counts, receive, receive_counts))
-    }
-
-    fn all_gather(&self, send: &[u8], receive: &mut [u8], counts: &[usize]) -> Result<()> {
-        self.check_counts(counts, receive.len(), "counts")?;
-        let own = self.rank();
-        if counts[own] != send.len() {
-            let problem =
-                format!("rank {own} sends {} bytes; {} are expected", send.len(), counts[own]);
-            return Err(Error::invalid("counts", problem));
-        }
-        self.call(|engine| engine.all_gather(send, receive, counts))
-    }
-
-    fn broadcast(&self, bytes: &mut [u8], root: usize) -> Result<()> {
-        let size = self.size();
-        if root >= size {
-            return Err(Error::invalid("root", format!("{root} is not in [0, {size}), the ranks")));
-        }
-        self.call(|engine| engine.broadcast(bytes, root))
-    }
-
-    fn vote(&self, number: i64) -> Result<Vote> {
-        let vote = self.call(|engine| engine.vote(number))?;
-        if (vote.least..=vote.greatest).contains(&number) {
-            return Ok(vote);
-        }
-        let problem = format!(
-            "vote: this rank said {number}, and the engine says that the ranks said {} to {}",
-            vote.least, vote.greatest
-        );
-        *self.state.lock() = CheckedState::Failed(format!("DATA_LOSS: {problem}"));
-        Err(Error::DataLoss(problem))
-    }
-
-    fn barrier(&self) -> Result<()> {
-        self.call(|engine| engine.barrier())
-    }
-
-    fn on_gpus(&self) -> Option<&dyn GpuCommunicator> {
-        self.engine.on_gpus().map(|_| self as &dyn GpuCommunicator)
+    fn moves_gpu_memory(&self) -> bool {
+        self.engine.moves_gpu_memory()
     }
 
     fn abort(&self, error: &Error) {
@@ -178,63 +155,19 @@ impl Communicator for CheckedCommunicator {
             self.engine.abort(error);
         }
     }
-}
 
-impl CheckedCommunicator {
-    /// As [`CheckedCommunicator::call`], of what moves memory of GPUs.
-    fn call_on_gpus(&self, call: impl FnOnce(&dyn GpuCommunicator) -> Result<()>) -> Result<()> {
-        self.call(|engine| match engine.on_gpus() {
-            Some(engine) => call(engine),
-            None => Err(Error::Internal("an engine that moves no memory of GPUs".into())),
-        })
-    }
-
-    /// Checks that there is a count for each rank, and that the parts lie in `capacity` bytes.
-    fn check_capacity(
-        &self,
-        counts: &[usize],
-        capacity: usize,
-        argument: &'static str,
-    ) -> Result<()> {
-        let bytes = counts.iter().fold(0_usize, |sum, &count| sum.saturating_add(count));
-        self.check_counts(counts, bytes, argument)?;
-        if bytes > capacity {
-            let problem = format!("adds up to {bytes}; {capacity} bytes are there");
-            return Err(Error::invalid(argument, problem));
+    fn vote(&self, number: i64) -> Result<Vote> {
+        let mut vote = Vote { least: number, greatest: number };
+        self.call(EngineCall::Vote(&mut vote))?;
+        if (vote.least..=vote.greatest).contains(&number) {
+            return Ok(vote);
         }
-        Ok(())
-    }
-}
-
-impl GpuCommunicator for CheckedCommunicator {
-    fn all_to_all_on_gpus(
-        &self,
-        send: &DeviceMemory,
-        send_counts: &[usize],
-        receive: &mut DeviceMemory,
-        receive_counts: &[usize],
-    ) -> Result<()> {
-        self.check_capacity(send_counts, send.bytes(), "send_counts")?;
-        self.check_capacity(receive_counts, receive.bytes(), "receive_counts")?;
-        self.check_own(send_counts, receive_counts)?;
-        self.call_on_gpus(|engine| {
-            engine.all_to_all_on_gpus(send, send_counts, receive, receive_counts)
-        })
-    }
-
-    fn all_gather_on_gpus(
-        &self,
-        send: &DeviceMemory,
-        receive: &mut DeviceMemory,
-        counts: &[usize],
-    ) -> Result<()> {
-        self.check_capacity(counts, receive.bytes(), "counts")?;
-        let (own, capacity) = (counts[self.rank()], send.bytes());
-        if own > capacity {
-            let problem = format!("this rank sends {own} bytes; {capacity} are there");
-            return Err(Error::invalid("counts", problem));
-        }
-        self.call_on_gpus(|engine| engine.all_gather_on_gpus(send, receive, counts))
+        let problem = format!(
+            "vote: this rank said {number}, and the engine says that the ranks said {} to {}",
+            vote.least, vote.greatest
+        );
+        *self.state.lock() = CheckedState::Failed(format!("DATA_LOSS: {problem}"));
+        Err(Error::DataLoss(problem))
     }
 }
 
@@ -255,37 +188,25 @@ mod tests {
         vote_is_off: bool,
     }
 
-    impl Alone {
-        fn call(&self) -> Result<()> {
-            match Some(self.calls.fetch_add(1, Ordering::Relaxed)) == self.fails_in {
-                true => Err(Error::DeadlineExceeded("nobody came".into())),
-                false => Ok(()),
-            }
-        }
-    }
-
     impl Communicator for Alone {
         fn place(&self) -> RankPlace {
             RankPlace { rank: self.rank, size: self.size, node_rank: 0, node_size: self.node_size }
         }
-        fn all_to_all(&self, send: &[u8], _: &[usize], to: &mut [u8], _: &[usize]) -> Result<()> {
-            to.copy_from_slice(send);
-            self.call()
-        }
-        fn all_gather(&self, send: &[u8], to: &mut [u8], _: &[usize]) -> Result<()> {
-            to.copy_from_slice(send);
-            self.call()
-        }
-        fn broadcast(&self, _: &mut [u8], _: usize) -> Result<()> {
-            self.call()
-        }
-        fn vote(&self, number: i64) -> Result<Vote> {
-            self.call()?;
-            let number = if self.vote_is_off { number + 1 } else { number };
-            Ok(Vote { least: number, greatest: number })
-        }
-        fn barrier(&self) -> Result<()> {
-            self.call()
+        fn call(&self, call: EngineCall<'_>) -> Result<()> {
+            match call {
+                EngineCall::AllToAll { send, receive, .. }
+                | EngineCall::AllGather { send, receive, .. } => {
+                    receive.on_host()?.copy_from_slice(send.on_host()?);
+                }
+                EngineCall::Vote(vote) if self.vote_is_off => {
+                    (vote.least, vote.greatest) = (vote.least + 1, vote.greatest + 1);
+                }
+                _ => {}
+            }
+            match Some(self.calls.fetch_add(1, Ordering::Relaxed)) == self.fails_in {
+                true => Err(Error::DeadlineExceeded("nobody came".into())),
+                false => Ok(()),
+            }
         }
         fn abort(&self, _: &Error) {
             self.calls.fetch_add(1, Ordering::Relaxed);

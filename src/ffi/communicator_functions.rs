@@ -1,8 +1,8 @@
 //! The functions that a program gives a communicator, and the communicator that calls them.
 
 use super::prelude::*;
-use crate::cluster::communicator::{Communicator, GpuCommunicator, RankPlace, Vote};
-use crate::device::cuda::memory::DeviceMemory;
+use crate::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing, RankPlace, Vote};
+use crate::device::cuda::gpu::Gpu;
 use crate::error::memory;
 
 /// Sends a part of `send` to each rank, and receives one from each. See umbo_communicator_all_to_all().
@@ -140,24 +140,61 @@ impl ProgramEngine {
         Ok(ProgramEngine { functions, user_data, thread, place })
     }
 
-    /// The numbers of all ranks.
-    fn gather_numbers(&self, number: i64) -> Result<Vec<i64>> {
+    /// Makes a call that the program has no function for, by one that it has.
+    fn substitute(&self, call: EngineCall<'_>) -> Result<()> {
         let size = self.place.size;
-        let mut bytes = vec![0; size * size_of::<i64>()];
-        let counts = vec![size_of::<i64>(); size];
-        self.all_gather(&number.to_ne_bytes(), &mut bytes, &counts)?;
-        Ok(bytes.as_chunks().0.iter().map(|&number| i64::from_ne_bytes(number)).collect())
+        match call {
+            EngineCall::Broadcast { bytes, root } => {
+                let mut counts = vec![0; size];
+                counts[root] = bytes.len();
+                if self.place.rank != root {
+                    return self.all_gather(&[], bytes, &counts);
+                }
+                // What is sent and what is received are different memory.
+                let mut received = memory::list(bytes.len(), "bytes of a broadcast")?;
+                received.resize(bytes.len(), 0);
+                self.all_gather(bytes, &mut received, &counts)
+            }
+            EngineCall::Vote(vote) => {
+                let mut bytes = vec![0; size * size_of::<i64>()];
+                let counts = vec![size_of::<i64>(); size];
+                self.all_gather(&vote.least.to_ne_bytes(), &mut bytes, &counts)?;
+                for number in bytes.as_chunks().0.iter().map(|&bytes| i64::from_ne_bytes(bytes)) {
+                    vote.least = vote.least.min(number);
+                    vote.greatest = vote.greatest.max(number);
+                }
+                Ok(())
+            }
+            _ => self.vote(0).map(drop),
+        }
     }
 }
 
-/// The address of bytes for C: NULL if there are none.
-fn address(bytes: &[u8]) -> *const c_void {
-    if bytes.is_empty() { std::ptr::null() } else { bytes.as_ptr().cast() }
+/// The address of so many bytes for C, NULL if there are none; and the GPU that they lie on.
+fn sent(send: &Outgoing<'_>, bytes: usize) -> (*const c_void, Option<&'static Gpu>) {
+    let (address, gpu) = match send {
+        Outgoing::Host(bytes) => (bytes.as_ptr().cast(), None),
+        Outgoing::Gpu(memory) => {
+            (std::ptr::with_exposed_provenance(memory.address() as usize), Some(memory.gpu()))
+        }
+    };
+    (if bytes == 0 { std::ptr::null() } else { address }, gpu)
 }
 
-/// As [`address`], of bytes to be written.
-fn address_mut(bytes: &mut [u8]) -> *mut c_void {
-    if bytes.is_empty() { std::ptr::null_mut() } else { bytes.as_mut_ptr().cast() }
+/// As [`sent`], for bytes to be written.
+fn received(receive: Incoming<'_>, bytes: usize) -> *mut c_void {
+    match receive {
+        _ if bytes == 0 => std::ptr::null_mut(),
+        Incoming::Host(bytes) => bytes.as_mut_ptr().cast(),
+        Incoming::Gpu(memory) => std::ptr::with_exposed_provenance_mut(memory.address() as usize),
+    }
+}
+
+/// Calls a function of the program. For memory of a GPU the GPU's context is current, and nothing is queued.
+fn call(gpu: Option<&'static Gpu>, function: impl FnOnce() -> umbo_status) -> Result<()> {
+    let _entered = gpu.map(|gpu| gpu.card().enter()).transpose()?;
+    gpu.map_or(Ok(()), Gpu::synchronize)?;
+    callback::run(function)
 }
 
 impl Communicator for ProgramEngine {
@@ -175,76 +212,48 @@ impl Communicator for ProgramEngine {
         ))
     }
 
-    fn all_to_all(
-        &self,
-        send: &[u8],
-        send_counts: &[usize],
-        receive: &mut [u8],
-        receive_counts: &[usize],
-    ) -> Result<()> {
-        let function = present(self.functions.all_to_all, "functions.all_to_all")?;
-        let (send_bytes, receive_bytes) = (send_counts.as_ptr(), receive_counts.as_ptr());
-        let (from, to) = (address(send), address_mut(receive));
-        // SAFETY: the caller gave the function for this, with the user data; the slices are as long as
-        // the counts add up to.
-        callback::run(|| unsafe {
-            function(send_bytes, from, receive_bytes, self.user_data.pointer(), to)
-        })
-    }
-
-    fn all_gather(&self, send: &[u8], receive: &mut [u8], counts: &[usize]) -> Result<()> {
-        let function = present(self.functions.all_gather, "functions.all_gather")?;
-        // SAFETY: as above.
-        callback::run(|| unsafe {
-            let data = self.user_data.pointer();
-            function(counts.as_ptr(), address(send), data, address_mut(receive))
-        })
-    }
-
-    fn broadcast(&self, bytes: &mut [u8], root: usize) -> Result<()> {
-        let Some(function) = self.functions.broadcast else {
-            let mut counts = vec![0; self.place.size];
-            counts[root] = bytes.len();
-            if self.place.rank != root {
-                return self.all_gather(&[], bytes, &counts);
+    fn call(&self, which: EngineCall<'_>) -> Result<()> {
+        let (functions, data) = (&self.functions, self.user_data.pointer());
+        match which {
+            EngineCall::AllToAll { send, send_counts, receive, receive_counts } => {
+                let function = present(functions.all_to_all, "functions.all_to_all")?;
+                let (from, gpu) = sent(&send, send_counts.iter().sum());
+                let to = received(receive, receive_counts.iter().sum());
+                let (send_bytes, receive_bytes) = (send_counts.as_ptr(), receive_counts.as_ptr());
+                // SAFETY: the caller gave the function for this, with the user data, and said whether it takes
+                // memory of GPUs; there are as many bytes as the counts add up to.
+                call(gpu, || unsafe { function(send_bytes, from, receive_bytes, data, to) })
             }
-            // What is sent and what is received are different memory.
-            let mut received = memory::list(bytes.len(), "bytes of a broadcast")?;
-            received.resize(bytes.len(), 0);
-            return self.all_gather(bytes, &mut received, &counts);
-        };
-        let (root, size) = (root as i64, bytes.len());
-        // SAFETY: the caller gave the function for this, with the user data.
-        callback::run(|| unsafe {
-            function(root, size, self.user_data.pointer(), address_mut(bytes))
-        })
-    }
-
-    fn vote(&self, number: i64) -> Result<Vote> {
-        let Some(function) = self.functions.vote else {
-            let numbers = self.gather_numbers(number)?;
-            let fold = |choose: fn(i64, i64) -> i64| numbers.iter().copied().fold(number, choose);
-            return Ok(Vote { least: fold(i64::min), greatest: fold(i64::max) });
-        };
-        let (mut least, mut greatest) = (number, number);
-        // SAFETY: as above.
-        callback::run(|| unsafe {
-            function(number, self.user_data.pointer(), &raw mut least, &raw mut greatest)
-        })?;
-        Ok(Vote { least, greatest })
-    }
-
-    fn barrier(&self) -> Result<()> {
-        match self.functions.barrier {
-            // SAFETY: as above.
-            Some(function) => callback::run(|| unsafe { function(self.user_data.pointer()) }),
-            None => self.vote(0).map(drop),
+            EngineCall::AllGather { send, receive, counts } => {
+                let function = present(functions.all_gather, "functions.all_gather")?;
+                let (from, gpu) = sent(&send, counts[self.place.rank]);
+                let to = received(receive, counts.iter().sum());
+                // SAFETY: as above.
+                call(gpu, || unsafe { function(counts.as_ptr(), from, data, to) })
+            }
+            EngineCall::Broadcast { bytes, root } if let Some(function) = functions.broadcast => {
+                let count = bytes.len();
+                let bytes = received(Incoming::Host(bytes), count);
+                // SAFETY: as above.
+                call(None, || unsafe { function(root as i64, count, data, bytes) })
+            }
+            EngineCall::Vote(vote) if let Some(function) = functions.vote => {
+                let Vote { least, greatest } = vote;
+                // SAFETY: as above.
+                call(None, || unsafe {
+                    function(*least, data, &raw mut *least, &raw mut *greatest)
+                })
+            }
+            EngineCall::Barrier if let Some(function) = functions.barrier => {
+                // SAFETY: as above.
+                call(None, || unsafe { function(data) })
+            }
+            which => self.substitute(which),
         }
     }
 
-    fn on_gpus(&self) -> Option<&dyn GpuCommunicator> {
-        let takes_them = self.functions.flags & UMBO_COMMUNICATOR_DEVICE_POINTERS != 0;
-        takes_them.then_some(self as &dyn GpuCommunicator)
+    fn moves_gpu_memory(&self) -> bool {
+        self.functions.flags & UMBO_COMMUNICATOR_DEVICE_POINTERS != 0
     }
 
     fn abort(&self, error: &Error) {
@@ -253,52 +262,5 @@ impl Communicator for ProgramEngine {
             // SAFETY: as above; the text lives until the function returns.
             unsafe { function(message.as_ptr(), self.user_data.pointer()) };
         }
-    }
-}
-
-/// An address of a GPU for C: NULL if it is of no bytes.
-fn on_gpu(memory: &DeviceMemory, counts: &[usize]) -> *mut c_void {
-    match counts.iter().sum::<usize>() {
-        0 => std::ptr::null_mut(),
-        _ => std::ptr::with_exposed_provenance_mut(memory.address() as usize),
-    }
-}
-
-/// The functions are the same; they get addresses of GPU memory that nothing is queued on.
-impl GpuCommunicator for ProgramEngine {
-    fn all_to_all_on_gpus(
-        &self,
-        send: &DeviceMemory,
-        send_counts: &[usize],
-        receive: &mut DeviceMemory,
-        receive_counts: &[usize],
-    ) -> Result<()> {
-        let function = present(self.functions.all_to_all, "functions.all_to_all")?;
-        let (from, to) = (on_gpu(send, send_counts), on_gpu(receive, receive_counts));
-        let gpu = send.gpu();
-        let _entered = gpu.card().enter()?;
-        gpu.synchronize()?;
-        let (send_bytes, receive_bytes) = (send_counts.as_ptr(), receive_counts.as_ptr());
-        // SAFETY: the caller gave the function for this, with the user data, and said that it takes memory
-        // of GPUs, of which there are as many bytes as the counts add up to.
-        callback::run(|| unsafe {
-            function(send_bytes, from, receive_bytes, self.user_data.pointer(), to)
-        })
-    }
-
-    fn all_gather_on_gpus(
-        &self,
-        send: &DeviceMemory,
-        receive: &mut DeviceMemory,
-        counts: &[usize],
-    ) -> Result<()> {
-        let function = present(self.functions.all_gather, "functions.all_gather")?;
-        let from = on_gpu(send, &counts[self.place.rank..=self.place.rank]);
-        let to = on_gpu(receive, counts);
-        let gpu = send.gpu();
-        let _entered = gpu.card().enter()?;
-        gpu.synchronize()?;
-        // SAFETY: as above.
-        callback::run(|| unsafe { function(counts.as_ptr(), from, self.user_data.pointer(), to) })
     }
 }

@@ -114,20 +114,22 @@ pub fn distribute_dataset(
     options: &DistributeOptions,
 ) -> Result<DistributedDataset> {
     let is_strict = strategy.is_strict();
-    match (strategy.ranks(), options.sharding) {
+    let ranks = strategy.ranks();
+    match options.sharding {
         // A program learns of it before it has several ranks.
-        (None, Sharding::File) => drop(dataset.facts().files_for(1)?),
-        (None, _) | (_, Sharding::Data) => {}
-        (Some(ranks), Sharding::Off) => {
+        Sharding::File if ranks.is_alone() => drop(dataset.facts().files_for(1)?),
+        _ if ranks.is_alone() => {}
+        Sharding::Data => {}
+        Sharding::Off => {
             let own = LocalReplicas::of(strategy.replica_devices());
             let distributed = distribute_to(dataset, own, options, is_strict)?;
             return distributed.in_step(strategy, RankGroup::new(ranks, options));
         }
-        (Some(ranks), Sharding::File) => {
+        Sharding::File => {
             let files = files_of_ranks(dataset, ranks)?;
             return distribute_files(strategy, ranks, dataset, files, options);
         }
-        (Some(ranks), Sharding::Auto) => match files_of_ranks(dataset, ranks) {
+        Sharding::Auto => match files_of_ranks(dataset, ranks) {
             Ok(files) => return distribute_files(strategy, ranks, dataset, files, options),
             Err(reason) if dataset.facts().files.is_some() => log::log(Level::Info, || {
                 format!("batches are split over the ranks, of which each reads all files: {reason}")
@@ -246,8 +248,8 @@ pub fn distribute_datasets_from_function(
     };
     let distributed = deal(&function(&context)?, replicas, devices, options)?;
     match strategy.ranks() {
-        None => Ok(distributed.for_strategy(strategy)),
-        Some(ranks) => distributed.in_step(strategy, RankGroup::new(ranks, options)),
+        ranks if ranks.is_alone() => Ok(distributed.for_strategy(strategy)),
+        ranks => distributed.in_step(strategy, RankGroup::new(ranks, options)),
     }
 }
 

@@ -28,14 +28,10 @@ impl LocalReplicas {
 
     /// The replicas of `strategy` among those of all ranks.
     pub(super) fn of_strategy(strategy: &Strategy) -> LocalReplicas {
-        let own = LocalReplicas::of(strategy.replica_devices());
-        match strategy.ranks() {
-            None => own,
-            Some(ranks) => {
-                let (all, first) = (ranks.num_replicas(), ranks.first_replica());
-                LocalReplicas { all, first, among_ranks: true, ..own }
-            }
-        }
+        let ranks = strategy.ranks();
+        let devices = strategy.replica_devices().into();
+        let (all, first) = (ranks.num_replicas(), ranks.first_replica());
+        LocalReplicas { all, first, devices, among_ranks: !ranks.is_alone() }
     }
 
     /// The spec of the components of a tensor that are like `leaf`; of a single one it is a plain tensor.

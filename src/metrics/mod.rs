@@ -63,11 +63,9 @@ impl Metrics {
             state: AtomicU64::new(0),
             parts: (0..strategy.num_replicas()).map(|_| CachePadded::default()).collect(),
             entries: Mutex::default(),
-            is_over_ranks: strategy.ranks().is_some(),
+            is_over_ranks: !strategy.ranks().is_alone(),
         });
-        if let Some(ranks) = strategy.ranks() {
-            ranks.add_totals(Arc::downgrade(&metrics) as _);
-        }
+        strategy.ranks().add_totals(Arc::downgrade(&metrics) as _);
         metrics
     }
 

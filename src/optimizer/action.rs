@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::contributions::Contributions;
-use crate::optimizer::exchange::{Exchange, forget_updating};
+use crate::optimizer::exchange::{Accumulated, Exchange, forget_updating};
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::launcher::{ApplyLauncher, Keep};
 use crate::optimizer::launchers::launcher_of;
@@ -59,9 +59,8 @@ struct PreparedApply {
 }
 
 enum ApplyDecision {
-    /// Add the contributions, of this weight, to those of earlier runs; if all ranks do that together, the sums
-    /// exist already, and only have to be made current.
-    Accumulate { weight: f64, are_made: bool },
+    /// Add the contributions to those of earlier runs.
+    Accumulate(Accumulated),
     /// Drop all of them: no replica contributed.
     Drop,
     /// Drop all of them, and note that a gradient was not finite.
@@ -135,8 +134,8 @@ impl ApplyAction {
         check_finite(total_weight, "the weights of the accumulated runs")?;
         let update = self.options.flush || runs >= self.gradients.accumulation_steps();
         let ranks = self.gradients.ranks();
-        let exchange = match &ranks {
-            Some(ranks) if update || ranks.has_fixed_replicas() => {
+        let exchange = match update || ranks.has_fixed_replicas() {
+            true => {
                 let sources =
                     GradientSources::new(&self.gradients, contributions, total_weight, 1.0);
                 let count = self.gradients.variables().len();
@@ -145,11 +144,11 @@ impl ApplyAction {
                     add(&"the option flush of the apply", self.options.flush.into());
                     add(&"the option measure_norm of the apply", self.options.measure_norm.into());
                 };
-                Some(Exchange::begin(ranks, &self.gradients, &sources, &what, &options)?)
+                Exchange::begin(&ranks, &self.gradients, &sources, &what, &options)?
             }
-            _ => None,
+            false => Exchange::of_own(&ranks),
         };
-        let total_weight = exchange.as_ref().map_or(total_weight, |of_all| of_all.total_weight());
+        let total_weight = exchange.total_weight(total_weight);
         check_finite(total_weight, "the weights of all ranks")?;
         // The schedule is the caller's function: no lock is held.
         let learning_rate = if update && total_weight > 0.0 { self.scheduled_rate()? } else { 0.0 };
@@ -160,14 +159,14 @@ impl ApplyAction {
         let mut sources =
             GradientSources::new(&self.gradients, contributions, total_weight, unscale);
         let prepared = launcher_of(self.gradients.variables()).and_then(|launcher| {
-            let (work, sources, exchange) = (&mut work, &mut sources, exchange.as_ref());
+            let (work, sources) = (&mut work, &mut sources);
             let (outcome, measured) = match update {
                 true => {
-                    self.prepare_update(state, work, sources, launcher, learning_rate, exchange)?
+                    self.prepare_update(state, work, sources, launcher, learning_rate, &exchange)?
                 }
                 false => {
                     let outcome =
-                        self.prepare_accumulation(state, work, sources, launcher, exchange)?;
+                        self.prepare_accumulation(state, work, sources, launcher, &exchange)?;
                     (outcome, GradientFindings::default())
                 }
             };
@@ -200,39 +199,16 @@ impl ApplyAction {
         work: &mut ApplyWork,
         sources: &mut GradientSources<'_>,
         launcher: &'static dyn ApplyLauncher,
-        exchange: Option<&Exchange<'_>>,
+        exchange: &Exchange<'_>,
     ) -> Result<ApplyDecision> {
         let plan = &mut *self.gradients.plan();
         state.refresh(plan, self.optimizer.id(), self.gradients.variables());
         let fails = self.non_finite(state) == NonFinite::Fail;
         let rule = self.optimizer.rule();
-        if let Some(exchange) = exchange {
-            return match exchange.accumulate(sources, work, plan, rule, launcher, fails)? {
-                Some(index) => Err(not_finite(sources, index)),
-                None => Ok(ApplyDecision::Accumulate {
-                    weight: exchange.weight_of_run(),
-                    are_made: true,
-                }),
-            };
+        match exchange.accumulate(sources, work, plan, rule, launcher, fails)? {
+            (_, Some(index)) => Err(not_finite(sources, index)),
+            (accumulated, None) => Ok(ApplyDecision::Accumulate(accumulated)),
         }
-        sources.merge_own_rows(&|index| plan.updates(index))?;
-        let contributions = sources.contributions;
-        work.select(sources, plan, rule, None, |index| contributions.has_variable(index))?;
-        if fails {
-            // Once it is part of the sum, no later run can remove it.
-            let mut found = None;
-            launcher.measure(work, sources, Keep::Nothing, &mut |index, squares| {
-                if !squares.finite {
-                    found.get_or_insert(index);
-                }
-            })?;
-            if let Some(index) = found {
-                return Err(not_finite(sources, index));
-            }
-        }
-        work.reserve_sums(sources)?;
-        launcher.reserve_sum(work, sources)?;
-        Ok(ApplyDecision::Accumulate { weight: contributions.total_weight(), are_made: false })
     }
 
     fn prepare_update(
@@ -242,7 +218,7 @@ impl ApplyAction {
         sources: &mut GradientSources<'_>,
         launcher: &'static dyn ApplyLauncher,
         learning_rate: f64,
-        exchange: Option<&Exchange<'_>>,
+        exchange: &Exchange<'_>,
     ) -> Result<(ApplyDecision, GradientFindings)> {
         if sources.total_weight == 0.0 {
             return Ok((ApplyDecision::Drop, GradientFindings::default()));
@@ -250,17 +226,8 @@ impl ApplyAction {
         let plan = &mut *self.gradients.plan();
         state.refresh(plan, self.optimizer.id(), self.gradients.variables());
         let rule = self.optimizer.rule();
-        match exchange {
-            None => {
-                sources.merge_own_rows(&|index| plan.updates(index))?;
-                let states = Some(&state.variables);
-                work.select(sources, plan, rule, states, |index| sources.has_variable(index))?;
-            }
-            Some(exchange) => {
-                let measures = self.measures(state);
-                exchange.exchange(sources, work, (state, plan), rule, launcher, measures)?;
-            }
-        }
+        let measures = self.measures(state);
+        exchange.exchange(sources, work, (state, plan), rule, launcher, measures)?;
         let measured = self.measure(state, work, sources, launcher)?;
         match (&measured.non_finite, self.non_finite(state)) {
             (Some(index), NonFinite::Fail) => return Err(not_finite(sources, *index)),
@@ -277,16 +244,10 @@ impl ApplyAction {
         let clipping = Clipping { factor, limit };
         let prepared = work.prepare(state, sources, plan, rule, learning_rate);
         let means = Means { variables: &state.variables, sources, rule, clipping };
-        let ready = match exchange.filter(|exchange| exchange.divides) {
-            Some(exchange) => {
-                let options = |work: &ApplyWork, add: &mut AddQuantity<'_>| {
-                    self.add_options(state, plan, work, learning_rate, add);
-                };
-                exchange.exchange_weights(prepared, work, means, launcher, &options)
-            }
-            None => prepared.and_then(|()| launcher.reserve_update(work, means)),
+        let options = |work: &ApplyWork, add: &mut AddQuantity<'_>| {
+            self.add_options(state, plan, work, learning_rate, add);
         };
-        if let Err(error) = ready {
+        if let Err(error) = exchange.prepare_weights(prepared, work, means, launcher, &options) {
             work.drop_updates(&mut state.variables);
             return Err(error);
         }
@@ -454,7 +415,7 @@ impl ApplyAction {
             ..ApplyReport::default()
         };
         match outcome {
-            ApplyDecision::Accumulate { weight, are_made } => {
+            ApplyDecision::Accumulate(Accumulated { weight, are_made }) => {
                 failure = work.accumulate(launcher, &mut sources, are_made).err();
                 sources.accumulation.runs += 1;
                 sources.accumulation.weight += weight;
@@ -472,9 +433,7 @@ impl ApplyAction {
                     failure = Some(error);
                     None
                 });
-                if let Some(ranks) = &ranks {
-                    forget_updating(ranks, &work, sources.variables());
-                }
+                forget_updating(&ranks, &work, sources.variables());
                 if report.non_finite.is_none() {
                     report.non_finite = found.map(|index| sources.variables()[index].clone());
                 }
@@ -508,9 +467,8 @@ impl ApplyAction {
 impl Drop for ApplyAction {
     fn drop(&mut self) {
         if let Some(PreparedApply { mut work, outcome, .. }) = self.prepared.take() {
-            let ranks = self.gradients.ranks();
-            if let (ApplyDecision::Update { .. }, Some(ranks)) = (&outcome, ranks) {
-                forget_updating(&ranks, &work, self.gradients.variables());
+            if let ApplyDecision::Update { .. } = &outcome {
+                forget_updating(&self.gradients.ranks(), &work, self.gradients.variables());
             }
             let state = &mut *self.optimizer.lock();
             state.pending -= outcome.updates();

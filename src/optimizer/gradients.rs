@@ -177,9 +177,10 @@ impl Gradients {
         self.strategy
     }
 
-    /// The ranks of that strategy, if there are several.
-    pub(super) fn ranks(&self) -> Option<Arc<Ranks>> {
-        Strategy::with_id(self.strategy).and_then(|strategy| strategy.ranks().cloned())
+    /// The ranks of that strategy.
+    pub(super) fn ranks(&self) -> Arc<Ranks> {
+        Strategy::with_id(self.strategy)
+            .map_or_else(|| Ranks::alone(self.replicas()), |strategy| Arc::clone(strategy.ranks()))
     }
 
     /// Whether callbacks are checked for mistakes, because the strategy is strict.

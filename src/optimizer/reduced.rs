@@ -49,7 +49,7 @@ pub fn reduced(
             "gradients: they are reduced when the step is over; look at them after the run",
         ));
     }
-    let ranks = strategy.ranks().map(|ranks| &**ranks);
+    let ranks = strategy.ranks();
     let mut inspect = InspectGradient { gradients, index, optimizer, ranks, found: None };
     strategy.change(&mut inspect)?;
     inspect.found.ok_or_else(|| Error::Internal("a look at gradients found nothing".into()))
@@ -61,7 +61,7 @@ struct InspectGradient<'a> {
     gradients: &'a Arc<Gradients>,
     index: usize,
     optimizer: Option<&'a Arc<Optimizer>>,
-    ranks: Option<&'a Ranks>,
+    ranks: &'a Ranks,
     found: Option<Value>,
 }
 
@@ -76,44 +76,27 @@ impl CommitAction for InspectGradient<'_> {
         let unscale = 1.0 / self.optimizer.map_or(1.0, scale);
         let weight = contributions.total_weight() + gradients.accumulation().weight;
         let mut sources = GradientSources::new(gradients, contributions, weight, unscale);
-        let exchange = match self.ranks {
-            Some(ranks) => {
-                let what = format_args!("a look at the gradient of {variable:?}");
-                let further = |add: &mut AddQuantity<'_>| {
-                    add(&"the variable", variable.name().as_str().into());
-                    add(&"the factor that undoes the loss scale", unscale.into());
-                };
-                Some(Exchange::begin(ranks, gradients, &sources, &what, &further)?)
-            }
-            None => None,
+        let what = format_args!("a look at the gradient of {variable:?}");
+        let further = |add: &mut AddQuantity<'_>| {
+            add(&"the variable", variable.name().as_str().into());
+            add(&"the factor that undoes the loss scale", unscale.into());
         };
-        sources.weigh(exchange.as_ref().map_or(weight, Exchange::total_weight));
+        let exchange = Exchange::begin(self.ranks, gradients, &sources, &what, &further)?;
+        sources.weigh(exchange.total_weight(weight));
         if sources.total_weight == 0.0 {
             return Err(Error::precondition(
                 "gradients: all weights are 0; an apply would do nothing",
             ));
         }
-        let found = match &exchange {
-            None => {
-                sources.merge_own_rows(&|other| other == index)?;
-                match sources.has_variable(index) {
-                    true => Some(gradient(&sources, index)?),
-                    false => None,
-                }
-            }
-            Some(exchange) if exchange.has_variable(index) => {
-                match exchange.inspect(&mut sources, index)? {
-                    Some(dense) => Some(Value::Tensor(dense)),
-                    None => Some(gradient(&sources, index)?),
-                }
-            }
-            Some(_) => None,
-        };
-        self.found = Some(found.ok_or_else(|| {
-            Error::NotFound(format!(
+        if !exchange.has_variable(&sources, index) {
+            return Err(Error::NotFound(format!(
                 "index: no replica contributed to {variable:?}; an apply would not update it"
-            ))
-        })?);
+            )));
+        }
+        self.found = Some(match exchange.inspect(&mut sources, index)? {
+            Some(dense) => Value::Tensor(dense),
+            None => gradient(&sources, index)?,
+        });
         Ok(())
     }
 

@@ -55,7 +55,7 @@ impl Gradients {
             ));
         }
         let accumulation = self.accumulation();
-        if accumulation.runs > 0 && self.ranks().is_some() {
+        if accumulation.runs > 0 && !self.ranks().is_alone() {
             return Err(Error::precondition(format!(
                 "gradients: {} runs are accumulated, of which each rank has its own part; save after the \
                  update that takes them, or flush them first",
@@ -74,14 +74,13 @@ impl Gradients {
         // All ranks restore the same sums. Only the first rank keeps them, unless the ranks accumulate together:
         // then each rank keeps its part.
         let ranks = self.ranks();
-        let is_fixed = ranks.as_ref().is_some_and(|ranks| ranks.has_fixed_replicas());
         let mut parts = vec![None; self.variables().len()];
-        if let Some(ranks) = ranks.as_ref().filter(|_| is_fixed) {
+        if ranks.has_fixed_replicas() {
             let is_row_sparse = |index| self.is_row_sparse(index);
-            for (index, sharding) in shardings(ranks, self.variables(), is_row_sparse, |_| true) {
+            for (index, sharding) in shardings(&ranks, self.variables(), is_row_sparse, |_| true) {
                 parts[index] = Some(sharding.own());
             }
-        } else if ranks.is_some_and(|ranks| ranks.rank() > 0) {
+        } else if ranks.rank() > 0 {
             weight = 0.0;
             sums.clear();
         }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use crate::collectives;
 use crate::error::{Error, Result};
-use crate::kernels::float::real::for_real;
 use crate::optimizer::exchange::slots;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::plan::{Treatment, TreatmentPlan};
@@ -253,31 +253,24 @@ impl Optimizer {
     pub fn state(&self, variable: &Variable, name: &str) -> Result<Tensor> {
         self.check_strategy_of(variable)?;
         let index = self.slot_index(name)?;
-        let find = || {
-            self.lock().variables.slot(variable, index).ok_or_else(|| {
+        let find = |state: &OptimizerMemory| {
+            state.variables.slot(variable, index).ok_or_else(|| {
                 Error::NotFound(format!(
                     "state '{name}' of {variable:?}: this optimizer has not updated it yet"
                 ))
             })
         };
-        let strategy = Strategy::with_id(self.strategy);
-        if let Some((strategy, ranks)) = strategy.as_ref().and_then(|of| Some((of, of.ranks()?))) {
+        if let Some(strategy) = Strategy::with_id(self.strategy)
+            && !strategy.ranks().is_alone()
+        {
             let _quiet = strategy.quiet()?;
-            return slots::whole(ranks, name, &find()?);
+            let kept = find(&self.lock())?;
+            return slots::whole(strategy.ranks(), name, &kept);
         }
+        // Under the lock nobody updates it.
         let state = self.lock();
-        let Some(LocalSlot { tensor: slot, .. }) = state.variables.slot(variable, index) else {
-            drop(state);
-            return find().map(|kept| kept.tensor);
-        };
-        let host = slot.on_host()?;
-        let (view, shape) = (host.reading()?, slot.shape());
-        for_real!(slot.dtype(), T => {
-            let elements = view.as_slice::<T>().ok_or_else(|| {
-                Error::Internal(format!("state '{name}' of {variable:?} is not contiguous"))
-            })?;
-            Tensor::from_slice(elements, shape, slot.device())
-        })
+        let LocalSlot { tensor, .. } = find(&state)?;
+        collectives::copy_to(&tensor, tensor.device())
     }
 
     /// How many bytes of state this process keeps.

@@ -19,14 +19,16 @@ pub(super) fn combine(
     verb: &str,
     values: Vec<Value>,
 ) -> Result<Value> {
-    let Some(ranks) = strategy.ranks() else { return aggregate(variable, &values) };
+    if strategy.ranks().is_alone() {
+        return aggregate(variable, &values);
+    }
     let is_sum = variable.spec().aggregation == Aggregation::Sum;
     let own = match values.len() > 1 && is_sum && are_same(&values) {
         true => Err(same_for_sum(&values[0], variable)),
         false => Value::per_replica_of(values),
     };
     let what = format_args!("{verb} to '{}'", variable.name());
-    match ranks.of_all(CollectiveKind::Assign, &what, own)? {
+    match strategy.ranks().of_all(CollectiveKind::Assign, &what, own)? {
         Value::PerReplica(parts) => aggregate(variable, &parts.values()),
         _ => Err(Error::Internal("a per-replica value has become another".into())),
     }

@@ -57,7 +57,7 @@ pub(super) struct Inner {
     pub threads: ReplicaThreads,
     pub devices: Devices,
     pub steps: Steps,
-    /// The ranks of the strategy, once they have joined; never set with a single process.
+    /// The ranks of the strategy, once they have joined, or if a process alone has asked for them.
     ranks: OnceLock<Arc<Ranks>>,
     /// After how many steps they compare their weights.
     fingerprint_interval: AtomicU64,
@@ -218,7 +218,7 @@ impl Strategy {
         let (layout, threading) = (inner.devices.layout.clone(), inner.threads.how.clone());
         let config = inner.config;
         let copy = Strategy::build(layout, self.parameter_device(), threading, config);
-        let copy = Strategy::joined(self.ranks().map(|ranks| ranks.engine()), copy)?;
+        let copy = Strategy::joined(Some(self.ranks().engine()), copy)?;
         copy.0.fingerprint_interval.store(self.fingerprint_interval(), Ordering::Relaxed);
         Ok(copy)
     }
@@ -257,29 +257,29 @@ impl Strategy {
         self.0.fingerprint_interval.load(Ordering::Relaxed)
     }
 
-    /// The ranks of the strategy, if there are several.
-    pub fn ranks(&self) -> Option<&Arc<Ranks>> {
-        self.0.ranks.get()
+    /// The ranks of the strategy.
+    pub fn ranks(&self) -> &Arc<Ranks> {
+        self.0.ranks.get_or_init(|| Ranks::alone(self.num_replicas()))
     }
 
     /// How many replicas run in sync: those of all ranks.
     pub fn num_replicas_in_sync(&self) -> usize {
-        self.ranks().map_or(self.num_replicas(), |ranks| ranks.num_replicas())
+        self.ranks().num_replicas()
     }
 
     /// The id of this rank's first replica among all that run in sync.
     pub fn first_replica_in_sync(&self) -> usize {
-        self.ranks().map_or(0, |ranks| ranks.first_replica())
+        self.ranks().first_replica()
     }
 
     /// The number of this process among those that train together, from 0.
     pub fn rank(&self) -> usize {
-        self.ranks().map_or(0, |ranks| ranks.rank())
+        self.ranks().rank()
     }
 
     /// How many processes train together.
     pub fn num_ranks(&self) -> usize {
-        self.ranks().map_or(1, |ranks| ranks.size())
+        self.ranks().size()
     }
 
     /// The strategy with this number, while it lives.

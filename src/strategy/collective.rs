@@ -11,8 +11,8 @@ use super::central_storage::Strategy;
 use super::context::require_cross_replica_else;
 use super::merge::MergeCall;
 use super::operation::Operation;
-use super::ranks::large::is_large;
-use super::ranks::{CollectiveKind, Ranks};
+use super::ranks::CollectiveKind;
+use super::ranks::large::large_components;
 use super::slot::Direct;
 use super::step::ReplicaContext;
 use super::{sparse, variables};
@@ -102,9 +102,9 @@ impl Strategy {
         how: &ReductionOptions,
     ) -> Result<Value> {
         let mut batch = ReductionBatch::default();
-        let reduced = match self.ranks() {
-            None => self.reduce_in(&mut batch, op, value, how)?,
-            Some(ranks) => self.reduce_over_ranks(ranks, &mut batch, op, value, how)?,
+        let reduced = match self.ranks().is_alone() {
+            true => self.reduce_in(&mut batch, op, value, how)?,
+            false => self.reduce_over_ranks(&mut batch, op, value, how)?,
         };
         // SAFETY: the results are still here, or they are an output, for which the caller gave its guarantee.
         unsafe { batch.run() };
@@ -114,37 +114,36 @@ impl Strategy {
     /// As [`Strategy::reduce_in`], over the replicas of all ranks. Large tensors are reduced in parts.
     fn reduce_over_ranks(
         &self,
-        ranks: &Ranks,
         batch: &mut ReductionBatch,
         op: ReduceOp,
         value: &Value,
         how: &ReductionOptions,
     ) -> Result<Value> {
+        let ranks = self.ranks();
         no_output_for_nests(value, how)?;
-        let in_parts = |leaf: &Value| how.axes.is_none() && is_large(leaf);
+        fn in_parts<'l>(leaf: &'l Value, how: &ReductionOptions) -> Option<&'l [Tensor]> {
+            large_components(leaf).filter(|_| how.axes.is_none())
+        }
         let what = format_args!("reduce {}", op.name());
-        let of_all =
-            ranks.of_all_but(in_parts, CollectiveKind::Reduce, &what, Ok(value.clone()))?;
+        let of_all = ranks.of_all_but(
+            |leaf| in_parts(leaf, how).is_some(),
+            CollectiveKind::Reduce,
+            &what,
+            Ok(value.clone()),
+        )?;
         let mut large = Vec::new();
         value.find_leaf(&mut |leaf| {
-            if in_parts(leaf) {
-                large.push(leaf);
-            }
+            large.extend(in_parts(leaf, how));
             None::<()>
         });
-        let mut reduced = match large.is_empty() {
-            true => Vec::new(),
-            false => ranks.reduce_large(op, &large)?,
-        }
-        .into_iter();
-        of_all.map_leaves(&mut |leaf| {
-            if !in_parts(leaf) {
-                return self.reduce_leaf(batch, op, leaf, how);
+        let large = large.into_iter().map(|components| ranks.reduce_large(op, components));
+        let mut large = large.collect::<Result<Vec<_>>>()?.into_iter();
+        of_all.map_leaves(&mut |leaf| match in_parts(leaf, how) {
+            None => self.reduce_leaf(batch, op, leaf, how),
+            Some(_) => {
+                let none = || Error::Internal("fewer tensors were reduced than there are".into());
+                deliver(large.next().ok_or_else(none)?, how)
             }
-            let whole = reduced.next().ok_or_else(|| {
-                Error::Internal("fewer tensors were reduced than there are".into())
-            })?;
-            deliver(whole, how)
         })
     }
 
@@ -155,9 +154,9 @@ impl Strategy {
         what: &dyn fmt::Display,
         value: &'a Value,
     ) -> Result<Cow<'a, Value>> {
-        match self.ranks() {
-            None => Ok(Cow::Borrowed(value)),
-            Some(ranks) => ranks.of_all(kind, what, Ok(value.clone())).map(Cow::Owned),
+        match self.ranks().is_alone() {
+            true => Ok(Cow::Borrowed(value)),
+            false => self.ranks().of_all(kind, what, Ok(value.clone())).map(Cow::Owned),
         }
     }
 
@@ -449,7 +448,7 @@ impl ReplicaContext {
         let Value::Tensor(tensor) = value else { return Ok(None) };
         let Ok(dtype) = result_dtype(op, tensor.dtype()) else { return Ok(None) };
         let is_in_host_memory = device.is_host_memory() && tensor.device().is_host_memory();
-        if !is_in_host_memory || tensor.bytes() >= LARGE || self.strategy().ranks().is_some() {
+        if !is_in_host_memory || tensor.bytes() >= LARGE || !self.strategy().ranks().is_alone() {
             return Ok(None);
         }
         let output = Tensor::uninitialized(dtype, tensor.shape(), device)?;

@@ -89,14 +89,14 @@ impl Strategy {
         let mut transaction = self.inner().steps.transaction.lock();
         let has_changed = !transaction.participants.is_empty() || !transaction.deferred.is_empty();
         // The result of the other ranks is not known.
-        if has_changed || self.ranks().is_some() {
+        if has_changed || !self.ranks().is_alone() {
             transaction.poison.get_or_insert_with(|| error.to_string());
         }
     }
 
     pub(super) fn add_nested_metrics(&self, record: &StepRecord) {
         let mut transaction = self.inner().steps.transaction.lock();
-        if self.ranks().is_some() {
+        if !self.ranks().is_alone() {
             // They are sent to all ranks unsummed, so that all ranks add them up in the same order.
             let replicas = record.slots.iter().map(|slot| {
                 let local = slot.local();
@@ -120,14 +120,14 @@ impl Strategy {
         let (mut deferred, poison) = {
             let mut transaction = inner.steps.transaction.lock();
             let has_measured = || record.is_some_and(StepRecord::has_measured);
-            if self.ranks().is_none() && transaction.has_nothing() && !has_measured() {
+            if self.ranks().is_alone() && transaction.has_nothing() && !has_measured() {
                 transaction.open = None;
                 return Ok(());
             }
             (mem::take(&mut transaction.deferred), transaction.poison.take())
         };
         let prepared = match poison {
-            Some(reason) if self.ranks().is_some() => Err(Error::precondition(format!(
+            Some(reason) if !self.ranks().is_alone() => Err(Error::precondition(format!(
                 "a part of the step failed on this rank, so nothing of the step was kept on any; that \
                  part's error: {reason}"
             ))),

@@ -69,7 +69,7 @@ pub fn create(
     if context.replica() > 0 {
         return made_by_first_replica(&context, step, &new.name, name);
     }
-    if owner.ranks().is_some() && !context.inline {
+    if !owner.ranks().is_alone() && !context.inline {
         return Err(Error::precondition(format!(
             "variable '{}' is made in a run that has a deadline or a token, whose callbacks are not on \
              the thread that speaks to the other ranks; make it before the run, or in one without limits",

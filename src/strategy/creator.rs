@@ -174,10 +174,7 @@ pub(super) fn create_through(
 
 /// The variable itself; `value` is its own. All ranks make it, with rank 0's value.
 pub(super) fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Result<Variable> {
-    let sharding = match owner.ranks() {
-        Some(ranks) => ranks.same_initial(new.name.as_str(), &value)?,
-        None => None,
-    };
+    let sharding = owner.ranks().same_initial(new.name.as_str(), &value)?;
     let spec = VariableSpec {
         trainable: is_trainable(&new),
         name: new.name,

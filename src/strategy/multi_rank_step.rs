@@ -45,7 +45,10 @@ impl Strategy {
             }
             self.enter_step(limits)
         };
-        let Some(ranks) = self.ranks() else { return Ok((enter()?, RemoteExamples::default())) };
+        let ranks = self.ranks();
+        if ranks.is_alone() {
+            return Ok((enter()?, RemoteExamples::default()));
+        }
         let (mut lock, here) = match enter() {
             Ok(lock) => (Some(lock), Ok(())),
             Err(error) => (None, Err(error)),
@@ -83,9 +86,10 @@ impl Strategy {
     /// Reports to the other ranks, which begin a run, that this rank cannot begin one, and returns the error.
     /// `passes_over` says whether it passes over the element, so that the others must do so, too.
     pub(crate) fn fail_to_begin(&self, error: Error, passes_over: bool) -> Error {
-        let Some(ranks) = self.ranks() else {
+        let ranks = self.ranks();
+        if ranks.is_alone() {
             return error;
-        };
+        }
         // The lock keeps other runs of this rank out. Even if it fails, the other ranks wait for this call.
         let lock = self.enter(&Limits::default()).ok();
         let steps = lock.as_ref().map_or(0, StepGuard::steps);
@@ -100,30 +104,23 @@ impl Strategy {
     /// Reports to the other ranks, unless they know it, that the variable `name`, which they wait for, was not
     /// made here.
     pub(super) fn fail_to_make(&self, name: &str, error: Error) -> Error {
-        match self.ranks() {
-            Some(ranks) if !matches!(error.unnamed(), Error::Rank { .. }) => {
-                ranks.failed_to_make(name, error)
-            }
-            _ => error,
+        match self.ranks().is_alone() || matches!(error.unnamed(), Error::Rank { .. }) {
+            true => error,
+            false => self.ranks().failed_to_make(name, error),
         }
     }
 
     /// Whether the run that this thread has begun last failed because a rank passes over its element.
     pub(crate) fn element_is_passed_over(&self) -> bool {
-        self.ranks().is_some_and(|ranks| ranks.passes_over())
+        self.ranks().passes_over()
     }
 
     /// The same for a run inside of a merge call.
     pub(super) fn begin_nested(&self, arguments: Option<&Value>) -> Result<RemoteExamples> {
         let checked = self.check_arguments(arguments);
-        match self.ranks() {
-            None => checked.map(|()| RemoteExamples::default()),
-            Some(ranks) => {
-                let read = |add: &mut AddQuantity<'_>| read(arguments, add);
-                let opened = ranks.open(checked, self.examples(arguments), 0, &read);
-                opened.map(|(remote, ())| remote)
-            }
-        }
+        let read = |add: &mut AddQuantity<'_>| read(arguments, add);
+        let opened = self.ranks().open(checked, self.examples(arguments), 0, &read);
+        opened.map(|(remote, ())| remote)
     }
 
     fn examples(&self, arguments: Option<&Value>) -> u64 {
@@ -133,24 +130,16 @@ impl Strategy {
 
     /// Begins a series of collectives outside runs; `step` is 0 outside steps.
     pub(crate) fn begin_series(&self, step: u64) {
-        if let Some(ranks) = self.ranks() {
-            ranks.begin(step);
-        }
+        self.ranks().begin(step);
     }
 
     /// The common result of all ranks: success only if `here` is no error on every rank.
     pub(crate) fn agree(&self, here: Result<()>) -> Result<()> {
-        match self.ranks() {
-            None => here,
-            Some(ranks) => ranks.vote(here, &[]).map(drop),
-        }
+        self.ranks().vote(here, &[]).map(drop)
     }
 
     /// Reports to the other ranks that the step has failed here, and returns the error.
     pub(super) fn fail_on_all_ranks(&self, error: Error) -> Error {
-        if self.ranks().is_none() {
-            return error;
-        }
         let never = || Error::Internal("the ranks have agreed about a step that failed".into());
         self.agree(Err(error)).err().unwrap_or_else(never)
     }
@@ -164,14 +153,14 @@ impl Strategy {
         (name, agreed): (&str, u64),
         here: Result<bool>,
     ) -> Result<bool> {
-        let Some(ranks) = self.ranks() else { return here };
-        if matches!(&here, Err(error) if matches!(error.unnamed(), Error::Rank { .. })) {
+        let is_known = matches!(&here, Err(error) if matches!(error.unnamed(), Error::Rank { .. }));
+        if is_known || self.ranks().is_alone() {
             return here;
         }
         let numbers = [u64::from(matches!(here, Ok(true))), 0];
         let quantities = |add: &mut AddQuantity<'_>| add(&name, agreed.into());
         let call = Call { numbers, ..Call::to(CollectiveKind::Value, what).agreeing(&quantities) };
-        let (collective, _) = ranks.start_collective(call, here)?;
+        let (collective, _) = self.ranks().start_collective(call, here)?;
         Ok(collective.numbers().any(|[is_so, _]| is_so != 0))
     }
 
@@ -182,12 +171,15 @@ impl Strategy {
         here: Result<()>,
         record: Option<&StepRecord>,
     ) -> Result<Option<Gathered>> {
-        let Some(ranks) = self.ranks() else { return here.map(|()| None) };
-        let (here, own) = match here.and_then(|()| self.encode(ranks, step, record)) {
-            Ok(own) => (Ok(()), own),
-            Err(error) => (Err(error), Vec::new()),
+        let ranks = self.ranks();
+        let encode = || match ranks.is_alone() {
+            true => Ok(Vec::new()),
+            false => self.encode(ranks, step, record),
         };
-        ranks.vote(here, &own).map(Some)
+        match here.and_then(|()| encode()) {
+            Ok(own) => ranks.vote(Ok(()), &own),
+            Err(error) => ranks.vote(Err(error), &[]),
+        }
     }
 
     /// Encodes this rank's metrics of the step: of each replica in each nested run, then of each replica.
@@ -213,13 +205,14 @@ impl Strategy {
     /// Adds up the metrics of the step from the messages of all ranks, in the order of one process with all the
     /// replicas.
     pub(super) fn take_metrics(&self, gathered: &Gathered) -> bool {
+        let ranks = self.ranks();
         let read = |(rank, bytes): (usize, &[u8])| {
             if bytes.is_empty() {
                 return Ok(Vec::new());
             }
             let mut from = Reader::new(rank, bytes);
             let metrics = read_metrics(&mut from)?;
-            self.ranks().map_or(Ok(()), |ranks| ranks.decode_totals(rank, &mut from))?;
+            ranks.decode_totals(rank, &mut from)?;
             Ok(metrics)
         };
         let all: Vec<_> = match gathered.iter().enumerate().map(read).collect::<Result<_>>() {
@@ -238,12 +231,12 @@ impl Strategy {
         }
         // Each rank sends the metrics of the same number of runs, nested runs before the outer one. A rank that
         // sends none has measured nothing.
-        let replicas = |rank: usize| self.ranks().map_or(1, |ranks| ranks.replicas()[rank]);
-        let runs = |(rank, of_rank): (usize, &Vec<_>)| of_rank.len() / replicas(rank).max(1);
+        let replicas = |rank: usize| ranks.replicas()[rank].max(1);
+        let runs = |(rank, of_rank): (usize, &Vec<_>)| of_rank.len() / replicas(rank);
         let runs = all.iter().enumerate().map(runs).max().unwrap_or(0);
         for run in 0..runs {
             for (rank, of_rank) in all.iter().enumerate() {
-                let own = of_rank.chunks(replicas(rank).max(1)).nth(run).unwrap_or_default();
+                let own = of_rank.chunks(replicas(rank)).nth(run).unwrap_or_default();
                 for (name, metric) in own.iter().flatten() {
                     metrics.add(name, *metric);
                 }

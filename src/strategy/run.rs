@@ -299,10 +299,10 @@ impl Strategy {
         }
         let parts: Vec<Value> = outcomes.filter_map(|outcome| outcome.take()?.ok()).collect();
         let merged = Value::merge(&parts, false, "result")?;
-        match self.ranks() {
-            // The only replica of this rank is one of many.
-            Some(_) if parts.len() == 1 => merged.of_replicas().map(Some),
-            _ => Ok(Some(merged)),
+        // The only replica of this rank may be one of many.
+        match parts.len() == 1 && !self.ranks().is_alone() {
+            true => merged.of_replicas().map(Some),
+            false => Ok(Some(merged)),
         }
     }
 

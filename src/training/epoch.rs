@@ -114,7 +114,7 @@ impl Epoch<'_> {
             let number = report.steps + 1;
             let at = |what: &str| format!("step {number} of the epoch: {what}");
             // Of several ranks each learns in the run that one is out of time.
-            let is_alone = self.strategy.ranks().is_none();
+            let is_alone = self.strategy.ranks().is_alone();
             if let Some(why) = self.limits.exceeded().filter(|_| is_alone) {
                 return Err(why.within(at("before it began")));
             }

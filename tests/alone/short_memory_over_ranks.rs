@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use umbo::cluster::communicator::{Communicator, RankPlace, Vote};
+use umbo::cluster::communicator::{Communicator, EngineCall, RankPlace};
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
 use umbo::optimizer::adam::Adam;
@@ -28,28 +28,17 @@ impl Communicator for Echo {
         RankPlace { rank: 0, size: 2, node_rank: 0, node_size: 2 }
     }
 
-    fn all_to_all(&self, _: &[u8], _: &[usize], receive: &mut [u8], _: &[usize]) -> Result<()> {
-        receive.fill(0);
-        Ok(())
-    }
-
-    fn all_gather(&self, send: &[u8], receive: &mut [u8], counts: &[usize]) -> Result<()> {
-        let (own, other) = receive.split_at_mut(counts[0]);
-        own.copy_from_slice(send);
-        let count = other.len().min(own.len());
-        other[..count].copy_from_slice(&own[..count]);
-        Ok(())
-    }
-
-    fn broadcast(&self, _: &mut [u8], _: usize) -> Result<()> {
-        Ok(())
-    }
-
-    fn vote(&self, number: i64) -> Result<Vote> {
-        Ok(Vote { least: number, greatest: number })
-    }
-
-    fn barrier(&self) -> Result<()> {
+    fn call(&self, call: EngineCall<'_>) -> Result<()> {
+        match call {
+            EngineCall::AllToAll { receive, .. } => receive.on_host()?.fill(0),
+            EngineCall::AllGather { send, receive, counts } => {
+                let (own, other) = receive.on_host()?.split_at_mut(counts[0]);
+                own.copy_from_slice(send.on_host()?);
+                let count = other.len().min(own.len());
+                other[..count].copy_from_slice(&own[..count]);
+            }
+            _ => {}
+        }
         Ok(())
     }
 

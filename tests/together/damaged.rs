@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo::cluster::communicator::{Communicator, RankPlace, Vote};
+use umbo::cluster::communicator::{Communicator, EngineCall, Incoming, RankPlace};
 use umbo::error::{Error, Result, Status};
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::reduced::reduced;
@@ -41,18 +41,12 @@ impl Communicator for Damaging {
         self.rank.place()
     }
 
-    fn all_to_all(
-        &self,
-        send: &[u8],
-        send_counts: &[usize],
-        receive: &mut [u8],
-        receive_counts: &[usize],
-    ) -> Result<()> {
-        matched(|| self.rank.all_to_all(send, send_counts, receive, receive_counts))
-    }
-
-    fn all_gather(&self, send: &[u8], receive: &mut [u8], counts: &[usize]) -> Result<()> {
-        matched(|| self.rank.all_gather(send, receive, counts))?;
+    fn call(&self, call: EngineCall<'_>) -> Result<()> {
+        let EngineCall::AllGather { send, receive: Incoming::Host(receive), counts } = call else {
+            return matched(|| self.rank.call(call));
+        };
+        let to = Incoming::Host(&mut *receive);
+        matched(|| self.rank.call(EngineCall::AllGather { send, receive: to, counts }))?;
         let (call, word, bits) = self.at;
         if self.gathered.fetch_add(1, Ordering::Relaxed) == call {
             self.words.store(counts[1].div_ceil(8), Ordering::Relaxed);
@@ -63,18 +57,6 @@ impl Communicator for Damaging {
             }
         }
         Ok(())
-    }
-
-    fn broadcast(&self, bytes: &mut [u8], root: usize) -> Result<()> {
-        self.rank.broadcast(bytes, root)
-    }
-
-    fn vote(&self, number: i64) -> Result<Vote> {
-        self.rank.vote(number)
-    }
-
-    fn barrier(&self) -> Result<()> {
-        self.rank.barrier()
     }
 
     fn abort(&self, why: &Error) {

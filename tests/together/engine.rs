@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use umbo::cluster::communicator::{Communicator, GpuCommunicator, RankPlace, Vote};
+use umbo::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing, RankPlace};
 use umbo::device::cuda::memory::DeviceMemory;
 use umbo::error::{Error, Result, Status};
 
@@ -120,8 +120,24 @@ impl Rank {
         self.bytes_on_gpus.load(Ordering::Relaxed)
     }
 
-    fn count_on_gpus(&self, bytes: usize) {
-        self.bytes_on_gpus.fetch_add(bytes as u64, Ordering::Relaxed);
+    /// Writes what was received, and counts it and what was sent if they are on GPUs.
+    fn receive(
+        &self,
+        to: Incoming<'_>,
+        received: &[Vec<u8>],
+        counts: &[usize],
+        sent: usize,
+    ) -> Result<()> {
+        assert!(received.iter().map(Vec::len).eq(counts.iter().copied()));
+        let received = received.concat();
+        match to {
+            Incoming::Host(to) => to.copy_from_slice(&received),
+            Incoming::Gpu(to) => {
+                self.bytes_on_gpus.fetch_add((sent + received.len()) as u64, Ordering::Relaxed);
+                up(to, &received)?;
+            }
+        }
+        Ok(())
     }
 
     /// A rank whose GPU fails in the middle of a call is gone for the others.
@@ -199,54 +215,45 @@ impl Communicator for Rank {
         RankPlace { rank, size, node_rank: rank, node_size: size }
     }
 
-    fn all_to_all(
-        &self,
-        send: &[u8],
-        send_counts: &[usize],
-        receive: &mut [u8],
-        receive_counts: &[usize],
-    ) -> Result<()> {
-        assert_eq!((send_counts.len(), receive_counts.len()), (self.size, self.size));
-        assert_eq!(send_counts.iter().sum::<usize>(), send.len());
-        assert_eq!(receive_counts.iter().sum::<usize>(), receive.len());
-        self.count(send.len() + receive.len());
-        let mut rest = send;
-        let parts = send_counts.iter().map(|&count| rest.split_off(..count).unwrap().to_vec());
-        let received = self.exchange("all_to_all", parts.collect())?;
-        assert!(received.iter().map(Vec::len).eq(receive_counts.iter().copied()));
-        receive.copy_from_slice(&received.concat());
-        Ok(())
+    fn call(&self, call: EngineCall<'_>) -> Result<()> {
+        match call {
+            EngineCall::AllToAll { send, send_counts, receive, receive_counts } => {
+                assert_eq!((send_counts.len(), receive_counts.len()), (self.size, self.size));
+                let send = self.or_dead(sent(&send, send_counts.iter().sum()))?;
+                self.count(send.len() + receive_counts.iter().sum::<usize>());
+                let mut rest = &send[..];
+                let parts = send_counts.iter().map(|&count| rest.split_off(..count).unwrap());
+                let parts = parts.map(<[u8]>::to_vec).collect();
+                let received = self.exchange("all_to_all", parts)?;
+                self.or_dead(self.receive(receive, &received, receive_counts, send.len()))
+            }
+            EngineCall::AllGather { send, receive, counts } => {
+                let send = self.or_dead(sent(&send, counts[self.rank]))?;
+                self.count(send.len() + counts.iter().sum::<usize>());
+                let received = self.exchange("all_gather", vec![send.clone(); self.size])?;
+                self.or_dead(self.receive(receive, &received, counts, send.len()))
+            }
+            EngineCall::Broadcast { bytes, root } => {
+                self.count(bytes.len());
+                let received = self.exchange("broadcast", vec![bytes.to_vec(); self.size])?;
+                bytes.copy_from_slice(&received[root]);
+                Ok(())
+            }
+            EngineCall::Vote(vote) => {
+                let own = vote.least.to_le_bytes().to_vec();
+                let received = self.exchange("vote", vec![own; self.size])?;
+                let numbers =
+                    received.iter().map(|bytes| i64::from_le_bytes(bytes[..].try_into().unwrap()));
+                (vote.least, vote.greatest) =
+                    (numbers.clone().min().unwrap(), numbers.max().unwrap());
+                Ok(())
+            }
+            EngineCall::Barrier => self.exchange("barrier", vec![Vec::new(); self.size]).map(drop),
+        }
     }
 
-    fn all_gather(&self, send: &[u8], receive: &mut [u8], counts: &[usize]) -> Result<()> {
-        assert_eq!((counts[self.rank], counts.iter().sum()), (send.len(), receive.len()));
-        self.count(send.len() + receive.len());
-        let received = self.exchange("all_gather", vec![send.to_vec(); self.size])?;
-        assert!(received.iter().map(Vec::len).eq(counts.iter().copied()));
-        receive.copy_from_slice(&received.concat());
-        Ok(())
-    }
-
-    fn broadcast(&self, bytes: &mut [u8], root: usize) -> Result<()> {
-        self.count(bytes.len());
-        let received = self.exchange("broadcast", vec![bytes.to_vec(); self.size])?;
-        bytes.copy_from_slice(&received[root]);
-        Ok(())
-    }
-
-    fn vote(&self, number: i64) -> Result<Vote> {
-        let received = self.exchange("vote", vec![number.to_le_bytes().to_vec(); self.size])?;
-        let numbers =
-            received.iter().map(|bytes| i64::from_le_bytes(bytes[..].try_into().unwrap()));
-        Ok(Vote { least: numbers.clone().min().unwrap(), greatest: numbers.max().unwrap() })
-    }
-
-    fn barrier(&self) -> Result<()> {
-        self.exchange("barrier", vec![Vec::new(); self.size]).map(drop)
-    }
-
-    fn on_gpus(&self) -> Option<&dyn GpuCommunicator> {
-        super::on_gpus::moves_memory_of_gpus().then_some(self as &dyn GpuCommunicator)
+    fn moves_gpu_memory(&self) -> bool {
+        super::on_gpus::moves_memory_of_gpus()
     }
 
     fn abort(&self, _: &Error) {
@@ -271,31 +278,13 @@ pub fn up(memory: &DeviceMemory, bytes: &[u8]) -> Result<()> {
     unsafe { memory.gpu().upload(bytes.as_ptr(), memory.address(), bytes.len()) }
 }
 
-impl GpuCommunicator for Rank {
-    fn all_to_all_on_gpus(
-        &self,
-        send: &DeviceMemory,
-        send_counts: &[usize],
-        receive: &mut DeviceMemory,
-        receive_counts: &[usize],
-    ) -> Result<()> {
-        let send = self.or_dead(down(send, send_counts.iter().sum()))?;
-        let mut received = vec![0; receive_counts.iter().sum()];
-        self.all_to_all(&send, send_counts, &mut received, receive_counts)?;
-        self.count_on_gpus(send.len() + received.len());
-        self.or_dead(up(receive, &received))
-    }
-
-    fn all_gather_on_gpus(
-        &self,
-        send: &DeviceMemory,
-        receive: &mut DeviceMemory,
-        counts: &[usize],
-    ) -> Result<()> {
-        let send = self.or_dead(down(send, counts[self.rank]))?;
-        let mut received = vec![0; counts.iter().sum()];
-        self.all_gather(&send, &mut received, counts)?;
-        self.count_on_gpus(send.len() + received.len());
-        self.or_dead(up(receive, &received))
+/// The bytes that are sent.
+fn sent(sent: &Outgoing<'_>, bytes: usize) -> Result<Vec<u8>> {
+    match sent {
+        Outgoing::Host(all) => {
+            assert_eq!(all.len(), bytes);
+            Ok(all.to_vec())
+        }
+        Outgoing::Gpu(memory) => down(memory, bytes),
     }
 }

@@ -12,7 +12,7 @@ use fake_nccl::Control;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use umbo::cluster::checked::CheckedCommunicator;
-use umbo::cluster::communicator::Communicator;
+use umbo::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing};
 use umbo::cluster::nccl::{self, NcclOptions};
 use umbo::device::cuda::memory::DeviceMemory;
 use umbo::device::{DeviceId, DeviceKind, registry};
@@ -75,19 +75,27 @@ fn memory(device: DeviceId, bytes: &[u8]) -> Result<DeviceMemory> {
 /// Both exchanges once, with what comes of them compared.
 fn exchange(communicator: &CheckedCommunicator, device: DeviceId, seed: u64) -> Result<()> {
     let (rank, size) = (communicator.rank(), communicator.size());
-    let engine = communicator.on_gpus().unwrap();
     let lengths = |parts: &[Vec<u8>]| parts.iter().map(Vec::len).collect::<Vec<usize>>();
     let sent: Vec<Vec<u8>> = (0..size).map(|to| part(seed, rank, to)).collect();
     let due: Vec<Vec<u8>> = (0..size).map(|from| part(seed, from, rank)).collect();
     let send = memory(device, &sent.concat())?;
     let mut receive = memory(device, &vec![0xee; due.concat().len()])?;
-    engine.all_to_all_on_gpus(&send, &lengths(&sent), &mut receive, &lengths(&due))?;
+    communicator.call(EngineCall::AllToAll {
+        send: Outgoing::Gpu(&send),
+        send_counts: &lengths(&sent),
+        receive: Incoming::Gpu(&mut receive),
+        receive_counts: &lengths(&due),
+    })?;
     assert!(down(&receive, due.concat().len())? == due.concat());
 
     let due: Vec<Vec<u8>> = (0..size).map(|from| part(seed, from, 50)).collect();
     let send = memory(device, &due[rank])?;
     let mut receive = memory(device, &vec![0xee; due.concat().len()])?;
-    engine.all_gather_on_gpus(&send, &mut receive, &lengths(&due))?;
+    communicator.call(EngineCall::AllGather {
+        send: Outgoing::Gpu(&send),
+        receive: Incoming::Gpu(&mut receive),
+        counts: &lengths(&due),
+    })?;
     assert!(down(&receive, due.concat().len())? == due.concat());
     Ok(())
 }
@@ -303,12 +311,17 @@ fn sizes_that_ranks_disagree_about_are_a_failure_of_both() {
     let Some((driver, control)) = under_both(&settings) else { return };
     let errors = on_each(2, |rank, base| {
         let communicator = over(&base, gpu(rank), &patient()).unwrap();
-        let engine = communicator.on_gpus().unwrap();
         let send = memory(gpu(rank), &[1; 64]).unwrap();
         let mut receive = memory(gpu(rank), &[2; 64]).unwrap();
         // Rank 0 sends 8 bytes, and rank 1 is told of 16.
         let counts = [[16, 8], [16, 16]][rank];
-        engine.all_to_all_on_gpus(&send, &counts, &mut receive, &[16, 16]).unwrap_err()
+        let call = EngineCall::AllToAll {
+            send: Outgoing::Gpu(&send),
+            send_counts: &counts,
+            receive: Incoming::Gpu(&mut receive),
+            receive_counts: &[16, 16],
+        };
+        communicator.call(call).unwrap_err()
     });
     let texts: Vec<String> = errors.iter().map(Error::to_string).collect();
     assert!(texts.iter().all(|text| text.contains("rank 1")), "{texts:?}");

@@ -17,7 +17,7 @@ use super::functions::{
 use super::lifetime;
 use super::link::{Link, starts_of};
 use super::waiting::Pending;
-use crate::cluster::communicator::{Communicator, RankPlace, Vote};
+use crate::cluster::communicator::{Communicator, EngineCall, RankPlace, Vote};
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 
@@ -40,15 +40,8 @@ unsafe impl Send for MpiEngine {}
 // SAFETY: as above; `CheckedCommunicator` lets one call in at a time.
 unsafe impl Sync for MpiEngine {}
 
-/// Which call a rank is in.
-#[derive(Clone, Copy)]
-enum EngineCall {
-    AllToAll = 1,
-    AllGather,
-    Broadcast,
-    Vote,
-    Barrier,
-}
+/// Calls by the numbers in which ranks tell each other where they are.
+const CALLS: [&str; 5] = ["an all-to-all", "an all-gather", "a broadcast", "a vote", "a barrier"];
 
 impl MpiEngine {
     /// Joins the ranks of `parent`, all of which call this. MPI is initialised if it is not.
@@ -152,24 +145,11 @@ impl MpiEngine {
         Ok(all.into_vec())
     }
 
-    /// Runs a call; after one that has failed MPI is left alone.
-    fn call<T>(&self, call: impl FnOnce(Option<Instant>) -> Result<T>) -> Result<T> {
-        self.failed.store(true, Ordering::Relaxed);
-        let result = call(self.link.deadline())?;
-        self.failed.store(false, Ordering::Relaxed);
-        Ok(result)
-    }
-
     /// Meets the other ranks in a call, and finds the least and the greatest of their numbers.
-    fn synchronize(
-        &self,
-        call: EngineCall,
-        number: i64,
-        deadline: Option<Instant>,
-    ) -> Result<Vote> {
+    fn synchronize(&self, call: usize, number: i64, deadline: Option<Instant>) -> Result<Vote> {
         // The least of a number with all bits turned is that of the greatest number.
-        let call = call as i64;
-        let numbers = Box::leak(Box::new([call, !call, number, !number, 0, 0, 0, 0]));
+        let of_call = call as i64;
+        let numbers = Box::leak(Box::new([of_call, !of_call, number, !number, 0, 0, 0, 0]));
         let mut request = REQUEST_NULL;
         // SAFETY: four numbers are read, and four others written; they stay until the call is done.
         unsafe {
@@ -191,17 +171,11 @@ impl MpiEngine {
         let numbers = unsafe { Box::from_raw(numbers) };
         let (least, greatest) = (numbers[4], !numbers[5]);
         if least != greatest {
-            let named = |call: i64| match call {
-                1 => "an all-to-all",
-                2 => "an all-gather",
-                3 => "a broadcast",
-                4 => "a vote",
-                _ => "a barrier",
-            };
+            let named = |call: i64| CALLS.get(call as usize).unwrap_or(&"another call");
             return Err(Error::precondition(format!(
                 "ranks are in different calls: rank {} in {}, others in {} or {}",
                 self.link.rank,
-                named(call),
+                CALLS[call],
                 named(least),
                 named(greatest)
             )));
@@ -209,22 +183,88 @@ impl MpiEngine {
         Ok(Vote { least: numbers[6], greatest: !numbers[7] })
     }
 
-    /// As [`MpiEngine::synchronize`], where the number has to be the same on all ranks.
-    fn synchronize_equal(
+    /// As [`MpiEngine::synchronize`], where the number of bytes has to be the same on all ranks.
+    fn synchronize_bytes(
         &self,
-        call: EngineCall,
-        number: i64,
+        call: usize,
+        bytes: usize,
         what: &str,
         deadline: Option<Instant>,
     ) -> Result<()> {
-        let vote = self.synchronize(call, number, deadline)?;
+        let vote = self.synchronize(call, bytes as i64, deadline)?;
         if vote.least == vote.greatest {
             return Ok(());
         }
         Err(Error::precondition(format!(
-            "ranks disagree about {what}: rank {} has {number}, others have {} to {}",
+            "ranks disagree about how many bytes are {what}: rank {} has {bytes}, others have {} to {}",
             self.link.rank, vote.least, vote.greatest
         )))
+    }
+
+    /// Receives a part of each rank, the own one included. `sent` returns what goes to a rank. `meet` waits for the
+    /// others.
+    fn exchange<'a>(
+        &self,
+        sent: impl Fn(usize) -> &'a [u8],
+        receive: &mut [u8],
+        counts: &[usize],
+        deadline: Option<Instant>,
+        meet: impl FnOnce(usize) -> Result<()>,
+    ) -> Result<()> {
+        let (receives, own) = self.link.incoming(receive, counts);
+        let (sends, from) = (self.link.outgoing(&sent), sent(self.link.rank));
+        meet(receive.len())?;
+        // SAFETY: the parts lie in the slices, and are apart.
+        unsafe { self.link.exchange(&sends, &receives, deadline) }?;
+        receive[own..][..from.len()].copy_from_slice(from);
+        Ok(())
+    }
+
+    fn carry_out(&self, call: EngineCall<'_>, deadline: Option<Instant>) -> Result<()> {
+        match call {
+            EngineCall::AllToAll { send, send_counts, receive, receive_counts } => {
+                let (send, starts) = (send.on_host()?, starts_of(send_counts));
+                let sent = |rank: usize| &send[starts[rank]..][..send_counts[rank]];
+                self.exchange(sent, receive.on_host()?, receive_counts, deadline, |_| {
+                    self.synchronize(0, 0, deadline).map(drop)
+                })
+            }
+            EngineCall::AllGather { send, receive, counts } => {
+                let send = send.on_host()?;
+                self.exchange(
+                    |_| send,
+                    receive.on_host()?,
+                    counts,
+                    deadline,
+                    |bytes| self.synchronize_bytes(1, bytes, "gathered", deadline),
+                )
+            }
+            EngineCall::Broadcast { bytes, root } => {
+                self.synchronize_bytes(2, bytes.len(), "sent to all", deadline)?;
+                for piece in bytes.chunks_mut(self.link.max_message_bytes) {
+                    let mut request = REQUEST_NULL;
+                    // SAFETY: the piece stays until the call is done, or the job is.
+                    let code = unsafe {
+                        (self.link.mpi.ibcast)(
+                            piece.as_mut_ptr().cast(),
+                            piece.len() as c_int,
+                            BYTE,
+                            root as c_int,
+                            self.link.communicator,
+                            &raw mut request,
+                        )
+                    };
+                    self.link.mpi.check(code, "MPI_Ibcast")?;
+                    self.link.await_bytes(vec![Pending::collective(request)], deadline)?;
+                }
+                Ok(())
+            }
+            EngineCall::Vote(vote) => {
+                *vote = self.synchronize(3, vote.least, deadline)?;
+                Ok(())
+            }
+            EngineCall::Barrier => self.synchronize(4, 0, deadline).map(drop),
+        }
     }
 }
 
@@ -232,6 +272,14 @@ impl Communicator for MpiEngine {
     fn place(&self) -> RankPlace {
         let Link { rank, size, .. } = self.link;
         RankPlace { rank, size, node_rank: self.node_rank, node_size: self.node_size }
+    }
+
+    fn call(&self, call: EngineCall<'_>) -> Result<()> {
+        // After a call that has failed MPI is left alone.
+        self.failed.store(true, Ordering::Relaxed);
+        self.carry_out(call, self.link.deadline())?;
+        self.failed.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     fn check_thread(&self) -> Result<()> {
@@ -248,82 +296,6 @@ impl Communicator for MpiEngine {
             }
         }
         Ok(())
-    }
-
-    fn all_to_all(
-        &self,
-        send: &[u8],
-        send_counts: &[usize],
-        receive: &mut [u8],
-        receive_counts: &[usize],
-    ) -> Result<()> {
-        self.call(|deadline| {
-            let starts = starts_of(send_counts);
-            let (receives, own) = self.link.incoming(receive, receive_counts);
-            let sent = |rank: usize| &send[starts[rank]..][..send_counts[rank]];
-            let sends = self.link.outgoing(sent);
-            self.synchronize(EngineCall::AllToAll, 0, deadline)?;
-            // SAFETY: the parts lie in the slices, and are apart.
-            unsafe { self.link.exchange(&sends, &receives, deadline) }?;
-            let from = sent(self.link.rank);
-            receive[own..][..from.len()].copy_from_slice(from);
-            Ok(())
-        })
-    }
-
-    fn all_gather(&self, send: &[u8], receive: &mut [u8], counts: &[usize]) -> Result<()> {
-        self.call(|deadline| {
-            let total = receive.len() as i64;
-            let (receives, own) = self.link.incoming(receive, counts);
-            let sends = self.link.outgoing(|_| send);
-            self.synchronize_equal(
-                EngineCall::AllGather,
-                total,
-                "how many bytes are gathered",
-                deadline,
-            )?;
-            // SAFETY: as above.
-            unsafe { self.link.exchange(&sends, &receives, deadline) }?;
-            receive[own..][..send.len()].copy_from_slice(send);
-            Ok(())
-        })
-    }
-
-    fn broadcast(&self, bytes: &mut [u8], root: usize) -> Result<()> {
-        self.call(|deadline| {
-            let total = bytes.len() as i64;
-            self.synchronize_equal(
-                EngineCall::Broadcast,
-                total,
-                "how many bytes are sent to all",
-                deadline,
-            )?;
-            for piece in bytes.chunks_mut(self.link.max_message_bytes) {
-                let mut request = REQUEST_NULL;
-                // SAFETY: the piece stays until the call is done, or the job is.
-                let code = unsafe {
-                    (self.link.mpi.ibcast)(
-                        piece.as_mut_ptr().cast(),
-                        piece.len() as c_int,
-                        BYTE,
-                        root as c_int,
-                        self.link.communicator,
-                        &raw mut request,
-                    )
-                };
-                self.link.mpi.check(code, "MPI_Ibcast")?;
-                self.link.await_bytes(vec![Pending::collective(request)], deadline)?;
-            }
-            Ok(())
-        })
-    }
-
-    fn vote(&self, number: i64) -> Result<Vote> {
-        self.call(|deadline| self.synchronize(EngineCall::Vote, number, deadline))
-    }
-
-    fn barrier(&self) -> Result<()> {
-        self.call(|deadline| self.synchronize(EngineCall::Barrier, 0, deadline).map(drop))
     }
 
     fn abort(&self, error: &Error) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::agreement::agree;
 use super::membership::{Membership, RankMembership};
-use crate::cluster::communicator::{Communicator, GpuCommunicator, RankPlace, Vote};
+use crate::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing, RankPlace};
 use crate::device::cuda::gpu::Gpu;
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
@@ -63,11 +63,6 @@ impl NcclEngine {
         unsafe { self.membership.begin(gpu, &others(sends), &others(receives)) }?;
         Ok(gpu)
     }
-
-    /// Runs a call of the other communicator, after whose failure there is no use of this one.
-    fn over_base<T>(&self, call: impl FnOnce(&dyn Communicator) -> Result<T>) -> Result<T> {
-        call(&*self.base).inspect_err(|_| self.membership.abort())
-    }
 }
 
 /// The parts of `on`, one behind the other in the order of the ranks.
@@ -86,68 +81,43 @@ impl Communicator for NcclEngine {
         self.base.place()
     }
 
+    fn call(&self, call: EngineCall<'_>) -> Result<()> {
+        let (send, sends, receive, receives) = match call {
+            EngineCall::AllToAll {
+                send: Outgoing::Gpu(send),
+                send_counts,
+                receive: Incoming::Gpu(receive),
+                receive_counts,
+            } => {
+                let receives = parts(receive, receive_counts);
+                (send, parts(send, send_counts), receive, receives)
+            }
+            EngineCall::AllGather {
+                send: Outgoing::Gpu(send),
+                receive: Incoming::Gpu(receive),
+                counts,
+            } => {
+                let (address, bytes) = (send.address(), counts[self.base.rank()]);
+                let to = |peer| RankMembership { peer, address, bytes };
+                let receives = parts(receive, counts);
+                (send, (0..counts.len()).map(to).collect(), receive, receives)
+            }
+            // After its failure there is no use of this one.
+            call => return self.base.call(call).inspect_err(|_| self.membership.abort()),
+        };
+        self.move_parts((send, &sends), (receive, &receives))
+    }
+
     fn check_thread(&self) -> Result<()> {
         self.base.check_thread()
     }
 
-    fn all_to_all(
-        &self,
-        send: &[u8],
-        send_counts: &[usize],
-        receive: &mut [u8],
-        receive_counts: &[usize],
-    ) -> Result<()> {
-        self.over_base(|base| base.all_to_all(send, send_counts, receive, receive_counts))
-    }
-
-    fn all_gather(&self, send: &[u8], receive: &mut [u8], counts: &[usize]) -> Result<()> {
-        self.over_base(|base| base.all_gather(send, receive, counts))
-    }
-
-    fn broadcast(&self, bytes: &mut [u8], root: usize) -> Result<()> {
-        self.over_base(|base| base.broadcast(bytes, root))
-    }
-
-    fn vote(&self, number: i64) -> Result<Vote> {
-        self.over_base(|base| base.vote(number))
-    }
-
-    fn barrier(&self) -> Result<()> {
-        self.over_base(|base| base.barrier())
-    }
-
-    fn on_gpus(&self) -> Option<&dyn GpuCommunicator> {
-        Some(self)
+    fn moves_gpu_memory(&self) -> bool {
+        true
     }
 
     fn abort(&self, error: &Error) {
         self.membership.abort();
         self.base.abort(error);
-    }
-}
-
-impl GpuCommunicator for NcclEngine {
-    fn all_to_all_on_gpus(
-        &self,
-        send: &DeviceMemory,
-        send_counts: &[usize],
-        receive: &mut DeviceMemory,
-        receive_counts: &[usize],
-    ) -> Result<()> {
-        let (sends, receives) = (parts(send, send_counts), parts(receive, receive_counts));
-        self.move_parts((send, &sends), (receive, &receives))
-    }
-
-    fn all_gather_on_gpus(
-        &self,
-        send: &DeviceMemory,
-        receive: &mut DeviceMemory,
-        counts: &[usize],
-    ) -> Result<()> {
-        let own = counts[self.base.rank()];
-        let to = |peer| RankMembership { peer, address: send.address(), bytes: own };
-        let sends: Vec<_> = (0..counts.len()).map(to).collect();
-        let receives = parts(receive, counts);
-        self.move_parts((send, &sends), (receive, &receives))
     }
 }

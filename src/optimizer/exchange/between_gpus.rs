@@ -6,6 +6,7 @@
 use super::buffers::padded;
 use super::sent::Sent;
 use super::shards::{ShardedVariable, Shards};
+use crate::cluster::communicator::{Incoming, Outgoing};
 use crate::device::cuda::gpu::Gpu;
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::Result;
@@ -67,11 +68,15 @@ impl Shards {
             return Ok(());
         }
         let (send_counts, receive_counts) = self.counts(0);
-        collective.all_to_all_on_gpus((&send, &send_counts), (&mut receive, &receive_counts))?;
+        collective.all_to_all(
+            (Outgoing::Gpu(&send), &send_counts),
+            (Incoming::Gpu(&mut receive), &receive_counts),
+        )?;
         let added = self.add_up_on(gpu, sources, &send, &receive);
         // Also if that has failed: the other ranks wait for this rank here, and learn of the failure at the commit
         // point.
-        collective.all_gather_on_gpus(&send, &mut receive, &self.shard_counts(0))?;
+        let counts = self.shard_counts(0);
+        collective.all_gather_into(Outgoing::Gpu(&send), Incoming::Gpu(&mut receive), &counts)?;
         added?;
         self.take_gradients(gpu, &receive)
     }

@@ -35,7 +35,6 @@ mod sparse_rows;
 mod sums;
 
 use std::fmt;
-use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::optimizer::gradients::Gradients;
@@ -60,19 +59,29 @@ use sent::sums_are_sent;
 use shards::{ROUND, Shards};
 use sparse_rows::SparseRows;
 
+/// Which gradients an apply takes, and which part of the variables this rank updates with them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Route {
+    /// Those of this rank's replicas: it is alone, or runs are accumulated that are exchanged with the last one.
+    Own,
+    /// Of all ranks, those of this rank's parts. The ranks exchange new weights.
+    Parts,
+    /// Of all ranks, and all of them. Each rank updates everything.
+    Whole,
+    /// The same, and they stay on GPUs: all ranks have the variables there, and the engine moves GPU memory.
+    WholeOnGpus,
+}
+
 /// An exchange of gradients, with the participation of all ranks.
 pub(super) struct Exchange<'a> {
     ranks: &'a Ranks,
-    participation: Arc<Participation>,
-    /// All ranks have their variables on GPUs, and the engine moves GPU memory.
-    between_gpus: bool,
-    /// Each rank updates its part. If false, each rank updates everything.
-    pub divides: bool,
+    participation: Participation,
+    route: Route,
 }
 
 impl<'a> Exchange<'a> {
     /// Starts the collective `what` on `gradients`; `sources` are this rank's contributions. The `further`
-    /// quantities must be equal on all ranks, too.
+    /// quantities must be equal on all ranks, too. If one rank is alone, nothing is exchanged.
     pub fn begin(
         ranks: &'a Ranks,
         gradients: &Gradients,
@@ -80,6 +89,9 @@ impl<'a> Exchange<'a> {
         what: &dyn fmt::Display,
         further: &Quantities<'_>,
     ) -> Result<Exchange<'a>> {
+        if ranks.is_alone() {
+            return Ok(Exchange::of_own(ranks));
+        }
         let on_gpu = ranks.moves_memory_of_gpus()
             && launcher_of(gradients.variables())
                 .is_ok_and(|launcher| launcher.has_memory_of_its_own());
@@ -100,27 +112,35 @@ impl<'a> Exchange<'a> {
             ..Call::to(CollectiveKind::Gradients, what)
         };
         let (mut collective, own) = ranks.start_collective(call, own)?;
+        let participation = Participation::read(ranks, &collective.all_gather(&own)?)?;
         // With a fixed global replica count, accumulated gradients are in host memory.
-        let between_gpus =
-            !ranks.has_fixed_replicas() && collective.numbers().all(|[on_gpu, _]| on_gpu == 1);
-        let participation = Arc::new(Participation::read(ranks, &collective.all_gather(&own)?)?);
-        let divides = gradients.variables().iter().all(|variable| variable.sharding().is_some());
-        Ok(Exchange { ranks, participation, between_gpus, divides })
+        let route = match gradients.variables().iter().all(|of| of.sharding().is_some()) {
+            true => Route::Parts,
+            false if ranks.has_fixed_replicas() => Route::Whole,
+            false if collective.numbers().all(|[on_gpu, _]| on_gpu == 1) => Route::WholeOnGpus,
+            false => Route::Whole,
+        };
+        Ok(Exchange { ranks, participation, route })
     }
 
-    /// The weight of all replicas' contributions to all runs.
-    pub fn total_weight(&self) -> f64 {
-        self.participation.total_weight()
+    /// No exchange: the gradients are those of this rank.
+    pub fn of_own(ranks: &'a Ranks) -> Exchange<'a> {
+        Exchange { ranks, participation: Participation::default(), route: Route::Own }
     }
 
-    /// The weight of all replicas' contributions to the last run.
-    pub fn weight_of_run(&self) -> f64 {
-        self.participation.weight_of_run()
+    /// The weight of all replicas' contributions to all runs; that of this rank's replicas is `own`.
+    pub fn total_weight(&self, own: f64) -> f64 {
+        if self.route == Route::Own { own } else { self.participation.total_weight() }
     }
 
     /// Whether any replica has contributed to variable `index`.
-    pub fn has_variable(&self, index: usize) -> bool {
-        self.participation.has_variable(index)
+    pub fn has_variable(&self, sources: &GradientSources<'_>, index: usize) -> bool {
+        match self.route {
+            Route::Own => {
+                sources.contributions.has_variable(index) || sources.accumulation.has_before(index)
+            }
+            _ => self.participation.has_variable(index),
+        }
     }
 
     /// The rows that this rank sends, of the variables for which `chosen` returns true.
@@ -149,7 +169,7 @@ impl<'a> Exchange<'a> {
 
     /// How the variables in `selected` are sharded, and in which round each range is sent.
     fn shards(&self, sources: &GradientSources<'_>, selected: &[usize]) -> Shards {
-        let round = if self.between_gpus { usize::MAX } else { ROUND };
+        let round = if self.route == Route::WholeOnGpus { usize::MAX } else { ROUND };
         Shards::new(self.ranks, &self.participation, sources, selected, round)
     }
 
@@ -166,10 +186,10 @@ impl<'a> Exchange<'a> {
         self.ranks.start_collective(Call { numbers, length, ..call }, prepared)
     }
 
-    /// Adds up the gradients of all ranks, each rank those of its part. Afterwards `work` has the gradients of
-    /// this rank's part, or of all parts if they are not sharded, and the sources have all rows. Selects the
-    /// variables to update, and reserves memory for their state. The squares of the gradients are computed if a
-    /// rank `measures`.
+    /// Selects the variables to update, and adds up the gradients of all ranks, each rank those of its part.
+    /// Afterwards `work` has the gradients of this rank's part, or of all parts if they are not sharded, and the
+    /// sources have all rows. Memory is reserved for the state. The squares of the gradients are computed if a rank
+    /// `measures`. Gradients of this rank alone are left where they are.
     pub fn exchange(
         &self,
         sources: &mut GradientSources<'_>,
@@ -179,18 +199,24 @@ impl<'a> Exchange<'a> {
         launcher: &'static dyn ApplyLauncher,
         measures: bool,
     ) -> Result<()> {
+        if self.route == Route::Own {
+            sources.merge_own_rows(&|index| plan.updates(index))?;
+            let states = Some(&state.variables);
+            return work.select(sources, plan, rule, states, |index| sources.has_variable(index));
+        }
+        let divides = self.route == Route::Parts;
         let mut lacks = false;
         let mut prepare = || {
             let rows = self.pack_rows(sources, &|index| plan.updates(index))?;
-            work.select(sources, plan, rule, None, |index| self.has_variable(index))?;
-            if self.divides {
+            work.select(sources, plan, rule, None, |index| self.participation.has_variable(index))?;
+            if divides {
                 work.divide(sources);
                 self.check_updating(work, sources)?;
             }
             lacks = work.prepare_state(&mut state.variables, sources, plan, rule)?;
             let mut shards = self.shards(sources, &work.indices());
-            shards.land(|index| sources.landing(index, self.divides))?;
-            if self.between_gpus {
+            shards.land(|index| sources.landing(index, divides))?;
+            if self.route == Route::WholeOnGpus {
                 let buffers = launcher.pack_on_device(&shards, sources)?;
                 return Ok((rows, (shards, buffers)));
             }
@@ -228,21 +254,22 @@ impl<'a> Exchange<'a> {
             Some(buffers) => shards.exchange_between_gpus(&mut collective, sources, buffers)?,
             None => {
                 let memory = (&mut *send, &mut *receive);
-                shards.exchange(&mut collective, sources, launcher, memory, !self.divides)?;
+                shards.exchange(&mut collective, sources, launcher, memory, !divides)?;
             }
         }
-        let measured = match any_measures && self.divides {
+        let measured = match any_measures && divides {
             true => Some(shards.total_sums(&mut collective, send, receive)?),
             false => None,
         };
-        sources.exchanged = !self.divides;
+        sources.exchanged = !divides;
         work.take_exchanged(sources, shards, measured);
         Ok(())
     }
 
-    /// Computes the weights of this rank's part, and exchanges those of all parts. `prepared` is an error if this
-    /// rank cannot; `options` adds the update's settings, which must be equal on all ranks.
-    pub fn exchange_weights(
+    /// Does the part of an update that can fail. If each rank updates its part, it computes the weights of that, and
+    /// exchanges those of all parts. `prepared` is an error if this rank cannot; `options` adds the update's
+    /// settings, which must be equal on all ranks.
+    pub fn prepare_weights(
         &self,
         prepared: Result<()>,
         work: &mut ApplyWork,
@@ -250,6 +277,9 @@ impl<'a> Exchange<'a> {
         launcher: &'static dyn ApplyLauncher,
         options: &dyn Fn(&ApplyWork, &mut AddQuantity<'_>),
     ) -> Result<()> {
+        if self.route != Route::Parts {
+            return prepared.and_then(|()| launcher.reserve_update(work, means));
+        }
         let quantities = |add: &mut AddQuantity<'_>| options(work, add);
         let call = Call::to(CollectiveKind::Gradients, &"the exchange of new weights")
             .agreeing(&quantities);
@@ -270,9 +300,9 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    /// Prepares to accumulate the contributions of all replicas of all ranks to the last run; claiming completes
-    /// it. Selects the variables. With `find_not_finite`, returns the first variable whose gradient would not be
-    /// finite.
+    /// Prepares to accumulate the last run's contributions, those of all ranks if they accumulate together; claiming
+    /// completes it. Selects the variables. With `find_not_finite`, also returns the first variable whose gradient
+    /// would not be finite.
     pub fn accumulate(
         &self,
         sources: &mut GradientSources<'_>,
@@ -281,7 +311,27 @@ impl<'a> Exchange<'a> {
         rule: &dyn UpdateRule,
         launcher: &'static dyn ApplyLauncher,
         find_not_finite: bool,
-    ) -> Result<Option<usize>> {
+    ) -> Result<(Accumulated, Option<usize>)> {
+        // Once it is part of the sum, no later run can remove it.
+        let measure = |work: &mut ApplyWork, sources: &mut GradientSources<'_>| {
+            let mut found = None;
+            launcher.measure(work, sources, Keep::Nothing, &mut |index, squares| {
+                if !squares.finite {
+                    found.get_or_insert(index);
+                }
+            })?;
+            Ok::<_, Error>(found)
+        };
+        if self.route == Route::Own {
+            sources.merge_own_rows(&|index| plan.updates(index))?;
+            let contributions = sources.contributions;
+            work.select(sources, plan, rule, None, |index| contributions.has_variable(index))?;
+            let found = if find_not_finite { measure(work, sources)? } else { None };
+            work.reserve_sums(sources)?;
+            launcher.reserve_sum(work, sources)?;
+            let weight = contributions.total_weight();
+            return Ok((Accumulated { weight, are_made: false }, found));
+        }
         let has = |index| self.participation.has_variable_of_run(index);
         let mut prepare = || {
             let rows = self.pack_rows(sources, &|index| plan.updates(index))?;
@@ -300,31 +350,31 @@ impl<'a> Exchange<'a> {
         shards.accumulate(&mut collective, sources, launcher, (send, receive))?;
         drop(collective);
         self.take_rows(sources, &|index| plan.updates(index), &rows)?;
+        let accumulated =
+            Accumulated { weight: self.participation.weight_of_run(), are_made: true };
         if !find_not_finite {
-            return Ok(None);
+            return Ok((accumulated, None));
         }
         let dense = shards.not_finite(sources);
         // The rows are those of all ranks already, and are measured as in one process.
         let is_row_sparse = |index| has(index) && sources.is_row_sparse(index);
         work.select(sources, plan, rule, None, is_row_sparse)?;
-        let mut rows = None;
-        launcher.measure(work, sources, Keep::Nothing, &mut |index, squares| {
-            if !squares.finite {
-                rows.get_or_insert(index);
-            }
-        })?;
+        let rows = measure(work, sources)?;
         work.select(sources, plan, rule, None, has)?;
-        Ok(dense.into_iter().chain(rows).min())
+        Ok((accumulated, dense.into_iter().chain(rows).min()))
     }
 
-    /// The gradient of variable `index`, if it is not row-sparse. If it is, the sources have its rows afterwards.
-    /// No contribution is overwritten.
+    /// The gradient of variable `index` of all ranks, if it is not row-sparse. If it is, the sources have its rows
+    /// afterwards. No contribution is overwritten. Nothing is returned if the gradients are this rank's alone.
     pub fn inspect(
         &self,
         sources: &mut GradientSources<'_>,
         index: usize,
     ) -> Result<Option<Tensor>> {
         let chosen = |other: usize| other == index;
+        if self.route == Route::Own {
+            return sources.merge_own_rows(&chosen).map(|()| None);
+        }
         let variable = &sources.variables()[index];
         let ExchangeMemory { mut send, mut receive, .. } = ExchangeMemory::default();
         let mut prepare = || {
@@ -362,6 +412,14 @@ impl<'a> Exchange<'a> {
             None => Ok(()),
         }
     }
+}
+
+/// The runs that an apply accumulates: their weight, and whether the sums exist already, and only have to be made
+/// current.
+#[derive(Clone, Copy)]
+pub(super) struct Accumulated {
+    pub weight: f64,
+    pub are_made: bool,
 }
 
 /// Lets other updates use the variables of an update that was carried out or dropped.

@@ -1,14 +1,17 @@
 //! The participation mask, which ranks exchange before gradients: which replica contributed to which variable, and
 //! with which weight.
 
+use std::sync::Arc;
+
 use crate::error::Result;
 use crate::optimizer::sources::GradientSources;
 use crate::strategy::ranks::wire::{Reader, Writer};
 use crate::strategy::ranks::{Gathered, Ranks};
 
 /// Which replicas of all ranks contributed to which variables.
+#[derive(Clone, Default)]
 pub(in crate::optimizer) struct Participation {
-    ranks: Vec<RankParticipation>,
+    ranks: Arc<[RankParticipation]>,
     /// Whether the earlier runs of each rank are those that all ranks have accumulated together.
     before_is_of_all: bool,
 }

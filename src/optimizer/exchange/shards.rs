@@ -7,7 +7,6 @@
 #![expect(unsafe_code, reason = "what landed is used as long as the gradients are claimed")]
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::buffers::{AlignedBytes, WORD, padded};
 use super::participation::{Participation, RankParticipation};
@@ -29,7 +28,7 @@ pub(in crate::optimizer) const ROUND: usize = 16 << 20;
 
 /// How dense gradients are sharded over the ranks.
 pub(in crate::optimizer) struct Shards {
-    pub(super) participation: Arc<Participation>,
+    pub(super) participation: Participation,
     pub(super) rank: usize,
     pub(in crate::optimizer) items: Vec<ShardedVariable>,
     /// For each rank, the ranges of its part, in order; a round has some of them.
@@ -94,7 +93,7 @@ impl Shards {
     /// `round` bytes in one round.
     pub fn new(
         ranks: &Ranks,
-        participation: &Arc<Participation>,
+        participation: &Participation,
         sources: &GradientSources<'_>,
         selected: &[usize],
         round: usize,
@@ -121,7 +120,7 @@ impl Shards {
         let stretches: Vec<_> = (0..size).map(|rank| stretches(&items, rank, most)).collect();
         let last = stretches.iter().filter_map(|of_rank| of_rank.last());
         Shards {
-            participation: Arc::clone(participation),
+            participation: participation.clone(),
             rank,
             rounds: last.map(|last| last.round + 1).max().unwrap_or(0),
             items,

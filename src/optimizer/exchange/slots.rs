@@ -1,5 +1,6 @@
 //! Gathering of state of which each rank keeps a shard.
 
+use crate::cluster::communicator::{Incoming, Outgoing};
 use crate::error::Result;
 use crate::optimizer::variable_states::{LocalSlot, part_of};
 use crate::strategy::ranks::{AddQuantity, Call, CollectiveKind, Ranks, zeros};
@@ -35,7 +36,11 @@ pub(in crate::optimizer) fn whole(ranks: &Ranks, name: &str, kept: &LocalSlot) -
         Some(sharding) => {
             let counts: Vec<usize> =
                 sharding.parts().map(|part| part.len() * dtype.size()).collect();
-            collective.all_gather_into(&send, &mut receive, &counts)?;
+            collective.all_gather_into(
+                Outgoing::Host(&send),
+                Incoming::Host(&mut receive),
+                &counts,
+            )?;
         }
         None => tensor.copy_to_host(&mut receive)?,
     }

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use super::buffers::{AlignedBytes, WORD, bytes_of, copy, padded, span, span_mut, take};
 use super::sent::Sent;
 use super::shards::{ReceivedShard, ShardRange, ShardedVariable, Shards};
+use crate::cluster::communicator::{Incoming, Outgoing};
 use crate::error::Result;
 use crate::executor::pieces::Pieces;
 use crate::executor::workers;
@@ -111,8 +112,8 @@ impl Shards {
         let (send_counts, receive_counts) = self.counts(round);
         let (sent, received) = (send_counts.iter().sum(), receive_counts.iter().sum());
         collective.all_to_all(
-            (&send.bytes()[..sent], &send_counts),
-            (&mut receive.bytes_mut()[..received], &receive_counts),
+            (Outgoing::Host(&send.bytes()[..sent]), &send_counts),
+            (Incoming::Host(&mut receive.bytes_mut()[..received]), &receive_counts),
         )?;
         Ok(packed)
     }
@@ -127,8 +128,9 @@ impl Shards {
         with_own: bool,
     ) -> Result<Vec<ReceivedShard<'r>>> {
         let counts = self.weight_counts(round);
-        let to = &mut receive.bytes_mut()[..counts.iter().sum()];
-        collective.all_gather_into(&send.bytes()[..counts[self.rank]], to, &counts)?;
+        let to = Incoming::Host(&mut receive.bytes_mut()[..counts.iter().sum()]);
+        let own = Outgoing::Host(&send.bytes()[..counts[self.rank]]);
+        collective.all_gather_into(own, to, &counts)?;
         let mut received = Vec::new();
         let mut from = receive.bytes();
         for (rank, count) in counts.into_iter().enumerate() {
@@ -165,8 +167,8 @@ impl Shards {
         }
         let all: usize = counts.iter().sum();
         collective.all_gather_into(
-            &send.bytes()[..own],
-            &mut receive.bytes_mut()[..all],
+            Outgoing::Host(&send.bytes()[..own]),
+            Incoming::Host(&mut receive.bytes_mut()[..all]),
             &counts,
         )?;
         let mut totals: Vec<OfTiles<SUMS>> =

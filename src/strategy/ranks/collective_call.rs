@@ -7,8 +7,7 @@ use super::disagreement::{QuantityDifference, all_agree, differ_in_quantities, d
 use super::group::{Ranks, count};
 use super::quantities::{Quantities, agreement_of};
 use super::series::{CommunicatorState, Ended, Series};
-use crate::cluster::communicator::GpuCommunicator;
-use crate::device::cuda::memory::DeviceMemory;
+use crate::cluster::communicator::{EngineCall, Incoming, Outgoing};
 use crate::error::{Error, ReplicaFailures, Result, Status};
 use crate::observe::{self, Phase};
 use parking_lot::MutexGuard;
@@ -40,7 +39,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Sent instead of the number of examples by a rank that could not begin a run and passes over the element.
+/// Outgoing instead of the number of examples by a rank that could not begin a run and passes over the element.
 pub(crate) const PASSED_OVER: u64 = u64::MAX;
 
 /// A collective that all ranks have started, and in which none has failed. Ranks exchange data while this lives;
@@ -54,7 +53,9 @@ pub(crate) struct Collective<'a> {
 impl Ranks {
     /// Begins a series of collectives. After a failure of one rank all later collectives of the series fail.
     pub(crate) fn begin(&self, step: u64) {
-        self.series.lock().begin(step);
+        if !self.is_alone() {
+            self.series.lock().begin(step);
+        }
     }
 
     /// Sets the step of the series.
@@ -217,80 +218,45 @@ impl Collective<'_> {
             self.descriptors.iter().map(|descriptor| descriptor.length as usize).collect();
         let all = counts.iter().try_fold(0_usize, |sum, &count| sum.checked_add(count));
         let mut bytes = zeros(all.unwrap_or(usize::MAX))?;
-        self.all_gather_into(send, &mut bytes, &counts)?;
+        self.all_gather_into(Outgoing::Host(send), Incoming::Host(&mut bytes), &counts)?;
         Ok(Gathered { bytes, counts })
     }
 
     /// As [`Collective::all_gather`], with lengths that all ranks know, into the caller's memory.
     pub fn all_gather_into(
         &mut self,
-        send: &[u8],
-        receive: &mut [u8],
+        send: Outgoing<'_>,
+        receive: Incoming<'_>,
         counts: &[usize],
     ) -> Result<()> {
-        if receive.is_empty() {
-            return Ok(());
-        }
-        let bytes = (send.len(), receive.len());
-        self.exchange(bytes, |collective| collective.ranks.engine.all_gather(send, receive, counts))
+        let bytes = (counts[self.ranks.rank()], counts.iter().sum());
+        self.exchange(bytes, EngineCall::AllGather { send, receive, counts })
     }
 
     /// Sends a part to each rank, and receives one from each.
     pub fn all_to_all(
         &mut self,
-        (send, send_counts): (&[u8], &[usize]),
-        (receive, receive_counts): (&mut [u8], &[usize]),
+        (send, send_counts): (Outgoing<'_>, &[usize]),
+        (receive, receive_counts): (Incoming<'_>, &[usize]),
     ) -> Result<()> {
-        self.exchange((send.len(), receive.len()), |collective| {
-            collective.ranks.engine.all_to_all(send, send_counts, receive, receive_counts)
-        })
-    }
-
-    /// As [`Collective::all_to_all`], with GPU memory, which the engine must be able to move.
-    pub fn all_to_all_on_gpus(
-        &mut self,
-        (send, send_counts): (&DeviceMemory, &[usize]),
-        (receive, receive_counts): (&mut DeviceMemory, &[usize]),
-    ) -> Result<()> {
-        self.exchange((send_counts.iter().sum(), receive_counts.iter().sum()), |collective| {
-            collective.on_gpus()?.all_to_all_on_gpus(send, send_counts, receive, receive_counts)
-        })
-    }
-
-    /// As [`Collective::all_gather_into`], with GPU memory.
-    pub fn all_gather_on_gpus(
-        &mut self,
-        send: &DeviceMemory,
-        receive: &mut DeviceMemory,
-        counts: &[usize],
-    ) -> Result<()> {
-        self.exchange((counts[self.ranks.rank()], counts.iter().sum()), |collective| {
-            collective.on_gpus()?.all_gather_on_gpus(send, receive, counts)
-        })
-    }
-
-    fn on_gpus(&self) -> Result<&dyn GpuCommunicator> {
-        let none = || Error::Internal("an engine that moves no memory of GPUs".into());
-        self.ranks.engine.on_gpus().ok_or_else(none)
+        let bytes = (send_counts.iter().sum(), receive_counts.iter().sum());
+        self.exchange(bytes, EngineCall::AllToAll { send, send_counts, receive, receive_counts })
     }
 
     /// Replaces `bytes` by those of rank 0.
     pub fn broadcast(&mut self, bytes: &mut [u8]) -> Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        self.exchange((bytes.len(), 0), |collective| collective.ranks.engine.broadcast(bytes, 0))
+        self.exchange((bytes.len(), 0), EngineCall::Broadcast { bytes, root: 0 })
     }
 
-    /// Runs an exchange of this many sent and received bytes. If it fails, the engine is broken.
-    fn exchange(
-        &mut self,
-        (sent, received): (usize, usize),
-        exchange: impl FnOnce(&Self) -> Result<()>,
-    ) -> Result<()> {
+    /// Makes a call of this many sent and received bytes, unless there are none on any rank. If it fails,
+    /// the engine is broken.
+    fn exchange(&mut self, (sent, received): (usize, usize), call: EngineCall<'_>) -> Result<()> {
+        if sent + received == 0 && !matches!(call, EngineCall::AllToAll { .. }) {
+            return Ok(());
+        }
         let _span = observe::span(Phase::Exchange);
         count(sent, received);
-        exchange(self).map_err(|error| {
+        self.ranks.engine.call(call).map_err(|error| {
             self.ranks.break_off(&mut self.turn, &error, &self.descriptors[self.ranks.rank()])
         })
     }

@@ -5,13 +5,13 @@ use std::sync::{Arc, Weak};
 
 use super::series::{CommunicatorState, Series};
 use super::totals::AllTotals;
-use crate::cluster::communicator::Communicator;
+use crate::cluster::communicator::{Alone, Communicator};
 use crate::error::Result;
 use crate::observe::{self, Counter};
 use crate::values::sharding::Loads;
 use parking_lot::{Mutex, MutexGuard};
 
-/// The ranks that one strategy is spread over, of which there are two or more.
+/// The ranks that one strategy is spread over. A process alone is one rank.
 pub struct Ranks {
     pub(super) engine: Arc<dyn Communicator>,
     pub(super) turn: Arc<Mutex<CommunicatorState>>,
@@ -32,6 +32,36 @@ pub struct Ranks {
 }
 
 impl Ranks {
+    /// A process alone, with so many replicas.
+    pub(crate) fn alone(replicas: usize) -> Arc<Ranks> {
+        Arc::new(Ranks::of(&(Arc::new(Alone) as _), Arc::default(), vec![replicas], false))
+    }
+
+    /// The ranks of `engine`, whose state is `turn`, with so many replicas each.
+    pub(super) fn of(
+        engine: &Arc<dyn Communicator>,
+        turn: Arc<Mutex<CommunicatorState>>,
+        replicas: Vec<usize>,
+        is_fixed: bool,
+    ) -> Ranks {
+        Ranks {
+            engine: Arc::clone(engine),
+            turn,
+            tag: 0,
+            replicas,
+            is_fixed,
+            series: Mutex::default(),
+            totals: Mutex::default(),
+            loads: Mutex::new(Loads::new(engine.size())),
+            updating: Mutex::default(),
+        }
+    }
+
+    /// Whether there is one rank. Then steps exchange nothing.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.replicas.len() == 1
+    }
+
     /// Gathers the same number of bytes from each rank.
     pub(super) fn gather_alike(&self, own: &[u8]) -> Result<Vec<u8>> {
         let size = self.size();
@@ -53,7 +83,7 @@ impl Ranks {
 
     /// Whether the communicator moves GPU memory, too.
     pub(crate) fn moves_memory_of_gpus(&self) -> bool {
-        self.engine.on_gpus().is_some()
+        self.engine.moves_gpu_memory()
     }
 
     /// The number of this rank.

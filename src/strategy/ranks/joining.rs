@@ -12,8 +12,7 @@ use crate::cluster::communicator::Communicator;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
-use crate::values::sharding::{Loads, VariableSharding};
-use parking_lot::Mutex;
+use crate::values::sharding::VariableSharding;
 
 impl Ranks {
     /// The ranks that `engine` joins, of which there are two or more, once all of them have made a strategy as
@@ -31,17 +30,7 @@ impl Ranks {
             let problem = format!("says that it is rank {rank} of {size}; ranks count from 0");
             return Err(Error::invalid("communicator", problem));
         }
-        let mut ranks = Ranks {
-            engine: Arc::clone(engine),
-            turn: turn_of(engine),
-            tag: 0,
-            replicas: Vec::new(),
-            is_fixed: in_sync.is_some(),
-            series: Mutex::default(),
-            totals: Mutex::default(),
-            loads: Mutex::new(Loads::new(size)),
-            updating: Mutex::default(),
-        };
+        let mut ranks = Ranks::of(engine, turn_of(engine), Vec::new(), in_sync.is_some());
         let numbers = made.as_ref().map_or([0; 2], about);
         let what = match in_sync {
             None => "the making of a strategy with one replica for each device".to_owned(),
@@ -67,6 +56,9 @@ impl Ranks {
         name: &str,
         value: &Tensor,
     ) -> Result<Option<VariableSharding>> {
+        if self.is_alone() {
+            return Ok(None);
+        }
         let (dtype, shape) = (value.dtype(), value.shape());
         let what = format_args!("the making of variable '{name}', {dtype} of shape {shape}");
         let quantities = |add: &mut AddQuantity<'_>| {

@@ -35,6 +35,10 @@ impl Ranks {
         steps: u64,
         read: &Quantities<'_>,
     ) -> Result<(RemoteExamples, T)> {
+        if self.is_alone() {
+            return here
+                .map(|value| (RemoteExamples { steps, ..RemoteExamples::default() }, value));
+        }
         let call = Call::to(CollectiveKind::Run, &"the beginning of a run").agreeing(read);
         let call = Call { numbers: [examples, steps], ..call };
         let (collective, value) = self.start_collective(call, here)?;
@@ -52,8 +56,11 @@ impl Ranks {
     }
 
     /// The vote at the commit point: succeeds if all ranks have succeeded, as this rank has if `here` is no error.
-    /// Then all ranks commit. Returns the payloads of all ranks.
-    pub(crate) fn vote(&self, here: Result<()>, payload: &[u8]) -> Result<Gathered> {
+    /// Then all ranks commit. Returns the payloads of all ranks, if there are several.
+    pub(crate) fn vote(&self, here: Result<()>, payload: &[u8]) -> Result<Option<Gathered>> {
+        if self.is_alone() {
+            return here.map(|()| None);
+        }
         let call =
             Call { length: payload.len(), ..Call::to(CollectiveKind::Commit, &"the commit point") };
         let met = self.start_collective(call, here);
@@ -61,8 +68,7 @@ impl Ranks {
         let (mut collective, ()) = met?;
         // All ranks have voted, so the step counts, even if this exchange fails; then every later call that needs
         // the engine fails.
-        let gathered = collective.all_gather(payload).unwrap_or_default();
-        Ok(gathered)
+        Ok(Some(collective.all_gather(payload).unwrap_or_default()))
     }
 }
 
@@ -95,9 +101,11 @@ pub(crate) fn read_metrics(from: &mut Reader<'_>) -> Result<Vec<ReplicaMetricLis
 }
 
 impl Ranks {
-    /// Registers totals that the ranks add up. All ranks register theirs in the same order.
+    /// Registers totals that several ranks add up. All ranks register theirs in the same order.
     pub(crate) fn add_totals(&self, totals: Weak<dyn Totals>) {
-        self.totals.lock().add(totals);
+        if !self.is_alone() {
+            self.totals.lock().add(totals);
+        }
     }
 
     /// Whether there are any.
