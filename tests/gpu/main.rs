@@ -12,6 +12,8 @@ mod engine;
 mod equivalence_copies;
 mod external;
 mod faults;
+#[path = "../fresh/mod.rs"]
+mod fresh;
 mod input;
 mod kept;
 mod let_go;
