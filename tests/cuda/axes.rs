@@ -8,7 +8,7 @@ use umbo::kernels::reduce::reduction::ReduceOp;
 
 use crate::machine::{Machine, on_every_machine};
 use crate::memory::{Lie, Memory, Noise};
-use crate::thresholds;
+use crate::{share, thresholds};
 
 const OPERATIONS: [ReduceOp; 2] = [ReduceOp::Sum, ReduceOp::Mean];
 
@@ -77,14 +77,15 @@ fn every_operation_and_dtype(machine: &dyn Machine) {
         (&[4, 6], &[]),
     ];
     for dtype in DType::ALL.into_iter().filter(|&dtype| dtype != DType::Bool) {
-        for (op, (shape, axes)) in
-            OPERATIONS.into_iter().flat_map(|op| cases.map(|case| (op, case)))
+        for (turn, (op, (shape, axes))) in
+            OPERATIONS.into_iter().flat_map(|op| cases.map(|case| (op, case))).enumerate()
         {
-            for lies in [
+            let lies = [
                 (Lie::Dense, Lie::Dense),
                 (Lie::Transposed, Lie::Shifted),
                 (Lie::Spaced, Lie::Transposed),
-            ] {
+            ];
+            for lies in share(machine, turn + dtype as usize, lies) {
                 // Only where there are other axes does a thread have a result.
                 for few_are_many in [false, true].into_iter().take(shape.len().min(2)) {
                     let element = elements(&mut noise, dtype);
