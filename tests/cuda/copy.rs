@@ -7,7 +7,7 @@ use umbo::kernels::float::half_precision::{
 };
 use umbo::kernels::instruction_set::Instructions;
 
-use crate::SIZES;
+use crate::{SIZES, share};
 use crate::machine::{Machine, on_every_machine};
 use crate::memory::{LIES, Lie, Memory, Noise};
 
@@ -31,8 +31,9 @@ fn copies_between_all_layouts(machine: &dyn Machine) {
     let mut noise = Noise::new(1);
     let mut launcher = KernelLauncher::new(machine);
     for dtype in DType::ALL {
-        for shape in shapes() {
-            for (from_lie, to_lie) in LIES.into_iter().flat_map(|lie| LIES.map(|to| (lie, to))) {
+        for (turn, shape) in shapes().into_iter().enumerate() {
+            let lies = LIES.into_iter().flat_map(|lie| LIES.map(|to| (lie, to)));
+            for (from_lie, to_lie) in share(machine, turn + dtype as usize, lies) {
                 launcher = launcher.with_few_chunks(to_lie == Lie::Shifted);
                 let from = Memory::noise(dtype, &shape, from_lie, &mut noise);
                 let mut to = Memory::noise(dtype, &shape, to_lie, &mut noise);

@@ -25,3 +25,13 @@ pub fn skip(test: &str, why: &str) {
     let status = std::process::Command::new(script).args([test, why]).status().unwrap();
     assert_eq!(status.code(), Some(77), "{test} may not be skipped here: {why}");
 }
+
+/// A third of the cases, others at each turn and on each machine, so that each two choices meet.
+pub fn share<T>(
+    machine: &dyn machine::Machine,
+    turn: usize,
+    cases: impl IntoIterator<Item = T>,
+) -> impl Iterator<Item = T> {
+    let first = turn + usize::from(machine.slowness() > 1);
+    cases.into_iter().skip(first % 3).step_by(3)
+}
