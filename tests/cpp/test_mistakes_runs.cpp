@@ -23,9 +23,7 @@ std::vector<mistake> mistakes() {
     // A world for each mistake, so that none meets what another has left.
     return {
         {"a run inside of a run", umbo::status::failed_precondition,
-         {"umbo_strategy_run"},
-         {"replica 0 (", "CPU:0)", "replica 1 (", "CPU:1)"},
-         {"use a merge call"},
+         {"umbo_strategy_run", "replica 0 (", "CPU:0)", "replica 1 (", "CPU:1)", "use a merge call"},
          [] {
              const world at;
              at.strategy.run([&](context &, const value &) {
@@ -33,9 +31,7 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"a reduction in a replica's callback", umbo::status::failed_precondition,
-         {"umbo_strategy_reduce"},
-         {"replica 0's callback", "CPU:1"},
-         {"use an all-reduce or a merge call"},
+         {"umbo_strategy_reduce", "replica 0's callback", "CPU:1", "use an all-reduce or a merge call"},
          [] {
              const world at;
              at.strategy.run([&](context &, const value &) {
@@ -43,9 +39,7 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"a gather in a replica's callback", umbo::status::failed_precondition,
-         {"umbo_strategy_gather"},
-         {"replica 0's callback", "CPU:1"},
-         {"use an all-gather or a merge call"},
+         {"umbo_strategy_gather", "replica 0's callback", "CPU:1", "use an all-gather or a merge call"},
          [] {
              const world at;
              at.strategy.run([&](context &, const value &) {
@@ -53,9 +47,7 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"an all-reduce of different shapes", umbo::status::invalid_argument,
-         {"all_reduce SUM", "value"},
-         {"replica 0 [2]", "replica 1 [3]"},
-         {"give it tensors of one shape"},
+         {"all_reduce SUM", "value", "replica 0 [2]", "replica 1 [3]", "give it tensors of one shape"},
          [] {
              const world at;
              at.strategy.run([](context &own, const value &) {
@@ -63,9 +55,7 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"an all-gather of different widths", umbo::status::invalid_argument,
-         {"all_gather along axis 0", "value"},
-         {"replica 0 [2, 2]", "replica 1 [2, 3]"},
-         {"can be gathered along axis 1"},
+         {"all_gather along axis 0", "value", "replica 0 [2, 2]", "replica 1 [2, 3]", "can be gathered along axis 1"},
          [] {
              const world at;
              at.strategy.run([](context &own, const value &) {
@@ -73,9 +63,8 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"a merge call on one replica only", umbo::status::failed_precondition,
-         {"the replicas disagree about merge calls"},
-         {"replica 0 waits in its synchronising call 1, merge_call", "replica 1 has returned"},
-         {"all replicas must make the same synchronising calls in the same order"},
+         {"the replicas disagree about merge calls", "replica 0 waits in its synchronising call 1, merge_call",
+          "replica 1 has returned", "all replicas must make the same synchronising calls in the same order"},
          [] {
              const world at;
              at.strategy.run([](context &own, const value &) {
@@ -83,10 +72,9 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"different operations at one place", umbo::status::failed_precondition,
-         {"the replicas disagree about merge calls"},
-         {"replica 0 waits in its synchronising call 1, all_reduce SUM",
-          "replica 1 waits in its synchronising call 1, all_gather along axis 0"},
-         {"all replicas must make the same synchronising calls in the same order"},
+         {"the replicas disagree about merge calls", "replica 0 waits in its synchronising call 1, all_reduce SUM",
+          "replica 1 waits in its synchronising call 1, all_gather along axis 0",
+          "all replicas must make the same synchronising calls in the same order"},
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
@@ -95,9 +83,8 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"different reductions at one place", umbo::status::failed_precondition,
-         {"the replicas disagree about merge calls"},
-         {"all_reduce SUM; replica 1", "all_reduce MEAN"},
-         {"all replicas must make the same synchronising calls in the same order"},
+         {"the replicas disagree about merge calls", "all_reduce SUM; replica 1", "all_reduce MEAN",
+          "all replicas must make the same synchronising calls in the same order"},
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
@@ -105,10 +92,9 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"different merge functions at one place", umbo::status::failed_precondition,
-         {"the replicas disagree about merge calls"},
-         {"replica 0 waits in its synchronising call 1, merge_call of the function at",
-          "replica 1 waits"},
-         {"all replicas must make the same synchronising calls in the same order"},
+         {"the replicas disagree about merge calls",
+          "replica 0 waits in its synchronising call 1, merge_call of the function at", "replica 1 waits",
+          "all replicas must make the same synchronising calls in the same order"},
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
@@ -117,9 +103,7 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"a callback that throws", umbo::status::unknown,
-         {"row 7 of 5"},
-         {"replica 1", "CPU:1"},
-         {"7 of 5"},
+         {"row 7 of 5", "replica 1", "CPU:1", "7 of 5"},
          [] {
              const world at;
              at.strategy.run([](context &own, const value &) {
@@ -127,9 +111,7 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"a callback that throws what is no exception", umbo::status::unknown,
-         {"a C++ exception"},
-         {"replica 1", "CPU:1"},
-         {"not a std::exception"},
+         {"a C++ exception", "replica 1", "CPU:1", "not a std::exception"},
          [] {
              const world at;
              at.strategy.run([](context &own, const value &) {
@@ -137,17 +119,13 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"arguments for fewer replicas", umbo::status::invalid_argument,
-         {"umbo_strategy_run", "args"},
-         {"1 components"},
-         {"for 2 replicas"},
+         {"umbo_strategy_run", "args", "1 components", "for 2 replicas"},
          [] {
              const world at;
              at.strategy.run([](context &, const value &) {}, value::create_per_replica({at.one}));
          }},
         {"a result of some replicas only", umbo::status::invalid_argument,
-         {"umbo_strategy_run", "result"},
-         {"1 of 2 replicas"},
-         {"all or none must"},
+         {"umbo_strategy_run", "result", "1 of 2 replicas", "all or none must"},
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
@@ -155,9 +133,8 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"results of different structure", umbo::status::invalid_argument,
-         {"umbo_strategy_run", "result"},
-         {"a tensor of 1 on replica 0", "a tuple of 1 on replica 1"},
-         {"the structures differ"},
+         {"umbo_strategy_run", "result", "a tensor of 1 on replica 0", "a tuple of 1 on replica 1",
+          "the structures differ"},
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
@@ -165,9 +142,7 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"a context that is kept", umbo::status::invalid_argument,
-         {"umbo_replica_context_get_info", "ctx"},
-         {"a callback that has returned"},
-         {"keep a reference of your own"},
+         {"umbo_replica_context_get_info", "ctx", "a callback that has returned", "keep a reference of your own"},
          [] {
              const world at;
              umbo_replica_context *kept = nullptr;
@@ -177,9 +152,7 @@ std::vector<mistake> mistakes() {
              context(kept).replica_id();
          }},
         {"arguments that are kept", umbo::status::invalid_argument,
-         {"umbo_value_view", "value"},
-         {"a callback that has returned"},
-         {"keep a reference of your own"},
+         {"umbo_value_view", "value", "a callback that has returned", "keep a reference of your own"},
          [] {
              const world at;
              const umbo_value *kept = nullptr;
@@ -190,9 +163,7 @@ std::vector<mistake> mistakes() {
              umbo::check(umbo_value_view(kept, nullptr, UMBO_DTYPE_NONE, &view));
          }},
         {"a context on another thread", umbo::status::failed_precondition,
-         {"umbo_replica_context_add_metric", "ctx"},
-         {"replica 0", "CPU:0"},
-         {"to another thread"},
+         {"umbo_replica_context_add_metric", "ctx", "replica 0", "CPU:0", "to another thread"},
          [] {
              const world at;
              at.strategy.run([](context &own, const value &) {
@@ -209,9 +180,8 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"a run that is late", umbo::status::deadline_exceeded,
-         {"the run's deadline"},
-         {"replica 1 (", "CPU:1", "still in its callback"},
-         {"give it more time", "ask whether to stop"},
+         {"the run's deadline", "replica 1 (", "CPU:1", "still in its callback", "give it more time",
+          "ask whether to stop"},
          [] {
              const world at;
              // Whose time is over before replica 1 is called is not late, but too early.
@@ -237,9 +207,7 @@ std::vector<mistake> mistakes() {
              }
          }},
         {"a run without time", umbo::status::deadline_exceeded,
-         {"the run's deadline"},
-         {"umbo_strategy_run", "before its callbacks were called"},
-         {"give it more time"},
+         {"the run's deadline", "umbo_strategy_run", "before its callbacks were called", "give it more time"},
          [] {
              const world at;
              umbo::run_options how;
@@ -247,9 +215,7 @@ std::vector<mistake> mistakes() {
              at.strategy.run([](context &, const value &) {}, value(), how);
          }},
         {"a token that is used up", umbo::status::cancelled,
-         {"umbo_strategy_run"},
-         {"was cancelled"},
-         {"give another run a new one"},
+         {"umbo_strategy_run", "was cancelled", "give another run a new one"},
          [] {
              const world at;
              umbo::run_options how;
@@ -258,9 +224,7 @@ std::vector<mistake> mistakes() {
              at.strategy.run([](context &, const value &) {}, value(), how);
          }},
         {"a deadline inside of a merge call", umbo::status::invalid_argument,
-         {"options"},
-         {"inside of a merge call"},
-         {"give that one the deadline"},
+         {"options", "inside of a merge call", "give that one the deadline"},
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
@@ -272,9 +236,7 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"scopes that are left in the wrong order", umbo::status::failed_precondition,
-         {"umbo_scope_exit", "scope"},
-         {"not the innermost one"},
-         {"left in the reverse order"},
+         {"umbo_scope_exit", "scope", "not the innermost one", "left in the reverse order"},
          [] {
              const world at;
              auto outer = umbo::scope::enter(at.strategy);
@@ -288,9 +250,7 @@ std::vector<mistake> mistakes() {
              }
          }},
         {"a scope that is left twice", umbo::status::invalid_argument,
-         {"umbo_scope_exit", "scope"},
-         {"was released"},
-         {"keep a reference"},
+         {"umbo_scope_exit", "scope", "was released", "keep a reference"},
          [] {
              const world at;
              auto scope = umbo::scope::enter(at.strategy);
@@ -299,45 +259,36 @@ std::vector<mistake> mistakes() {
              umbo::check(umbo_scope_exit(raw));
          }},
         {"a negative number of replicas", umbo::status::invalid_argument,
-         {"umbo_strategy_create", "options.cpu_replicas"},
-         {"-2"},
-         {"0 (not given) or more"},
+         {"umbo_strategy_create", "options.cpu_replicas", "-2", "0 (not given) or more"},
          [] {
              umbo::strategy_options how;
              how.cpu_replicas = -2;
              umbo::strategy::create(how);
          }},
         {"a device that there is not", umbo::status::not_found,
-         {"umbo_strategy_create", "compute_devices"},
-         {"CPU:77", "CPU:0 to CPU:"},
-         {"set the number of logical CPUs to 78"},
+         {"umbo_strategy_create", "compute_devices", "CPU:77", "CPU:0 to CPU:",
+          "set the number of logical CPUs to 78"},
          [] {
              umbo::strategy_options how;
              how.compute_devices = {"CPU:0", "CPU:77"};
              umbo::strategy::create(how);
          }},
         {"a device that is no name", umbo::status::invalid_argument,
-         {"parameter_device"},
-         {"'the large one'"},
-         {"as in 'CPU:0'"},
+         {"parameter_device", "'the large one'", "as in 'CPU:0'"},
          [] {
              umbo::strategy_options how;
              how.parameter_device = "the large one";
              umbo::strategy::create(how);
          }},
         {"a device twice", umbo::status::invalid_argument,
-         {"compute_devices"},
-         {"CPU:0 appears twice"},
-         {"the CPU can be split into more logical devices"},
+         {"compute_devices", "CPU:0 appears twice", "the CPU can be split into more logical devices"},
          [] {
              umbo::strategy_options how;
              how.compute_devices = {"CPU:0", "CPU:0"};
              umbo::strategy::create(how);
          }},
         {"devices and a number of them", umbo::status::invalid_argument,
-         {"cpu_replicas"},
-         {"together with compute_devices"},
-         {"give one of the two"},
+         {"cpu_replicas", "together with compute_devices", "give one of the two"},
          [] {
              umbo::strategy_options how;
              how.compute_devices = {"CPU:0"};
@@ -345,35 +296,27 @@ std::vector<mistake> mistakes() {
              umbo::strategy::create(how);
          }},
         {"a function that is NULL", umbo::status::invalid_argument,
-         {"umbo_strategy_run", "function"},
-         {"is NULL"},
-         {"a function is expected"},
+         {"umbo_strategy_run", "function", "is NULL", "a function is expected"},
          [] {
              const world at;
              umbo_value *out = nullptr;
              umbo::check(umbo_strategy_run(at.strategy.get(), nullptr, nullptr, nullptr, nullptr, &out));
          }},
         {"a metric that nobody added", umbo::status::not_found,
-         {"umbo_strategy_metric", "name"},
-         {"'accuracy'"},
-         {"the metrics are 'loss'"},
+         {"umbo_strategy_metric", "name", "'accuracy'", "the metrics are 'loss'"},
          [] {
              const world at;
              at.strategy.run([](context &own, const value &) { own.add_metric("loss", 1, 1); });
              at.strategy.metric("accuracy");
          }},
         {"synchronising inside of a run", umbo::status::failed_precondition,
-         {"umbo_strategy_synchronize"},
-         {"inside of a run", "replica 1 ("},
-         {"synchronise outside of runs"},
+         {"umbo_strategy_synchronize", "inside of a run", "replica 1 (", "synchronise outside of runs"},
          [] {
              const world at;
              at.strategy.run([&](context &, const value &) { at.strategy.synchronize(); });
          }},
         {"several steps at once", umbo::status::unimplemented,
-         {"umbo_strategy_run_steps_on_iterator"},
-         {"this strategy"},
-         {"call umbo_strategy_run for each element"},
+         {"umbo_strategy_run_steps_on_iterator", "this strategy", "call umbo_strategy_run for each element"},
          [] {
              const world at;
              const auto input = umbo::dataset::from_range(0, 4).iterate();
@@ -381,9 +324,7 @@ std::vector<mistake> mistakes() {
                  at.strategy, [](context &, const value &) {}, input, 2);
          }},
         {"a step with a struct from another header", umbo::status::invalid_argument,
-         {"umbo_strategy_run", "options"},
-         {"struct_size is 0"},
-         {"set it to the struct's sizeof"},
+         {"umbo_strategy_run", "options", "struct_size is 0", "set it to the struct's sizeof"},
          [] {
              const world at;
              umbo_run_options options{};
@@ -397,9 +338,7 @@ std::vector<mistake> mistakes() {
                  nullptr, nullptr, &options, &out));
          }},
         {"a run by another name inside of a run", umbo::status::failed_precondition,
-         {"umbo_strategy_run"},
-         {"replica 0's callback", "CPU:1"},
-         {"use a merge call"},
+         {"umbo_strategy_run", "replica 0's callback", "CPU:1", "use a merge call"},
          [] {
              const world at;
              at.strategy.run([&](context &, const value &) {
@@ -408,9 +347,7 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"a call for each replica with too few arguments", umbo::status::invalid_argument,
-         {"umbo_strategy_run", "args"},
-         {"1 components"},
-         {"for 2 replicas"},
+         {"umbo_strategy_run", "args", "1 components", "for 2 replicas"},
          [] {
              const world at;
              umbo::tensorflow::call_for_each_replica(

@@ -2,7 +2,6 @@
 
 With --measure, how long steps of one and two replicas take."""
 import gc
-import importlib.util
 import os
 import pathlib
 import subprocess
@@ -69,72 +68,7 @@ def train(rows, targets, epochs):
         assert error.args == ("no such thing",)
     copy = np.from_dlpack(Exported(made("tensor", lib.umbo_variable_read, weights)))
     assert copy.tolist() == array_of(lib.umbo_variable_view, weights, ffi.NULL, lib.UMBO_DTYPE_NONE).tolist()
-    saved_and_loaded(strategy, weights, copy)
-    with_other_libraries(strategy, weights)
     return copy
-
-
-def saved_and_loaded(strategy, weights, values):
-    """The weights go into a file, and out of it into variables of another program."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "weights.safetensors").encode()
-        checkpoint = made("checkpoint", lib.umbo_checkpoint_create, strategy)
-        check(lib.umbo_checkpoint_add_variable(checkpoint, ffi.NULL, weights))
-        check(lib.umbo_checkpoint_save_weights(checkpoint, path))
-        others = strategy_of(1)
-        zeros = tensor_of(np.zeros_like(values))
-        empty = made("variable", lib.umbo_variable_create, others, b"weights", zeros, ffi.NULL)
-        checkpoint = made("checkpoint", lib.umbo_checkpoint_create, others)
-        check(lib.umbo_checkpoint_add_variable(checkpoint, ffi.NULL, empty))
-        check(lib.umbo_checkpoint_load_weights(checkpoint, path, 0, ffi.NULL, ffi.NULL))
-        assert array_of(lib.umbo_variable_view, empty, ffi.NULL, lib.UMBO_DTYPE_NONE).tolist() == values.tolist()
-
-
-def with_other_libraries(strategy, weights):
-    """An array of another library's is a tensor of Umbo's, and back, in place; it stays as long as anybody has it."""
-    vectors = {
-        "numpy": lambda library: (library.arange(6, dtype=np.float32), lambda array: array.ctypes.data),
-        "torch": lambda library: (library.arange(6, dtype=library.float32), lambda array: array.data_ptr()),
-        "jax.numpy": lambda library: (library.arange(6, dtype=np.float32), lambda array: array.unsafe_buffer_pointer()),
-    }
-    for name, make in vectors.items():
-        if importlib.util.find_spec(name.partition(".")[0]) is None:
-            assert not os.environ.get("UMBO_NO_SKIPS"), f"{name} is not installed"
-            print(f"{name} is not installed: its arrays are not tried")
-            continue
-        library = importlib.import_module(name)
-        theirs, address = make(library)
-        ours = tensor_of(theirs)
-        shown = array_of(lib.umbo_tensor_view, ours)
-        assert shown.tolist() == [0, 1, 2, 3, 4, 5] and shown.ctypes.data == address(theirs), name
-        back = library.from_dlpack(Exported(ours))
-        read = library.from_dlpack(Exported(made("tensor", lib.umbo_variable_read, weights)))
-        del theirs, ours, shown
-        gc.collect()
-        assert address(back) and back.tolist() == [0, 1, 2, 3, 4, 5], name
-        assert read.tolist() == array_of(lib.umbo_variable_view, weights, ffi.NULL, lib.UMBO_DTYPE_NONE).tolist(), name
-        print(f"arrays of {name}: fine")
-
-
-def exported_as_asked():
-    """Capsules of the form that is asked for; one that nobody takes keeps nothing."""
-    before, after = ffi.new("int64_t *"), ffi.new("int64_t *")
-    tensor = tensor_of(np.zeros(3))
-    exported = Exported(tensor)
-    check(lib.umbo_live_handles(lib.UMBO_HANDLE_ANY, before))
-    asked = {None: "dltensor", (0, 8): "dltensor", (1, 0): "dltensor_versioned", (2, 3): "dltensor_versioned"}
-    for version, name in asked.items():
-        capsule = exported.__dlpack__(max_version=version)
-        assert f'"{name}"' in repr(capsule), (version, capsule)
-        del capsule
-    for refused in {"copy": True}, {"dl_device": (2, 0)}:
-        try:
-            exported.__dlpack__(**refused)
-            raise AssertionError(f"{refused} was not refused")
-        except BufferError:
-            pass
-    check(lib.umbo_live_handles(lib.UMBO_HANDLE_ANY, after))
-    assert before[0] == after[0], (before[0], after[0])
 
 
 def second_start():
@@ -174,7 +108,6 @@ if __name__ == "__main__":
     found = train(x, x @ np.array([1, -2, 3], np.float32), 20)
     print("weights:", found.round(3))
     assert np.allclose(found, [1, -2, 3], atol=0.01)
-    exported_as_asked()
     second_start()
     # Nothing is left: no exception on its way, and no handle, which its traceback may have.
     del found
