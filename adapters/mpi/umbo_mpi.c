@@ -128,15 +128,6 @@ static int ibcast(void *data, int count, void *type, int root, void *communicato
     return code;
 }
 
-static int iallgather(const void *send, int send_count, void *send_type, void *receive, int receive_count,
-                      void *receive_type, void *communicator, void **request) {
-    MPI_Request made = MPI_REQUEST_NULL;
-    const int code = MPI_Iallgather(send, send_count, type_of(send_type), receive, receive_count,
-                                    type_of(receive_type), communicator_of(communicator), &made);
-    *request = word_of_request(made);
-    return code;
-}
-
 /* The least is the only operation. */
 static int iallreduce(const void *send, void *receive, int count, void *type, void *operation,
                       void *communicator, void **request) {
@@ -189,7 +180,6 @@ static void *find(const char *name, void *user_data) {
         {"MPI_Isend", (any_function)isend},
         {"MPI_Irecv", (any_function)irecv},
         {"MPI_Ibcast", (any_function)ibcast},
-        {"MPI_Iallgather", (any_function)iallgather},
         {"MPI_Iallreduce", (any_function)iallreduce},
         {"MPI_Test", (any_function)test},
         {"MPI_Cancel", (any_function)cancel},

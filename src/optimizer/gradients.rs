@@ -3,7 +3,7 @@
 //! submits.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use crossbeam_utils::CachePadded;
 
@@ -177,10 +177,11 @@ impl Gradients {
         self.strategy
     }
 
-    /// The ranks of that strategy.
+    /// The ranks of that strategy. If it is gone, a process alone, which an apply need not make.
     pub(super) fn ranks(&self) -> Arc<Ranks> {
-        Strategy::with_id(self.strategy)
-            .map_or_else(|| Ranks::alone(self.replicas()), |strategy| Arc::clone(strategy.ranks()))
+        static ALONE: LazyLock<Arc<Ranks>> = LazyLock::new(|| Ranks::alone(1));
+        let ranks = |strategy: Strategy| Arc::clone(strategy.ranks());
+        Strategy::with_id(self.strategy).map_or_else(|| Arc::clone(&ALONE), ranks)
     }
 
     /// Whether callbacks are checked for mistakes, because the strategy is strict.

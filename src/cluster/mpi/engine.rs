@@ -21,9 +21,6 @@ use crate::cluster::communicator::{Communicator, EngineCall, RankPlace, Vote};
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 
-/// What the ranks wait for before there is a communicator.
-const MADE: &str = "while the communicator was made";
-
 /// A rank of MPI's.
 pub struct MpiEngine {
     /// Over a duplicate, whose messages are nobody else's.
@@ -87,7 +84,8 @@ impl MpiEngine {
             let place = Box::leak(Box::new(COMM_NULL));
             let code = (mpi.comm_idup)(parent, ptr::from_mut(place), &raw mut request);
             mpi.check(code, "MPI_Comm_idup")?;
-            self.link.await_ranks(request, self.link.deadline(), MADE)?;
+            let made = "while the communicator was made";
+            self.link.await_ranks(request, self.link.deadline(), made)?;
             let copy = *Box::from_raw(place);
             mpi.check((mpi.comm_set_errhandler)(copy, ERRORS_RETURN), "MPI_Comm_set_errhandler")?;
             self.link.communicator = copy;
@@ -109,40 +107,14 @@ impl MpiEngine {
                 .map_err(|_| Error::Unavailable(format!("MPI gives the rank or size {number}")))
         };
         (self.link.rank, self.link.size) = (natural(rank)?, natural(size)?);
-        let machines = self.machines()?;
-        let same = |rank: &usize| machines[*rank] == machines[self.link.rank];
+        let own = mpi.machine()?.to_ne_bytes();
+        let mut machines = vec![0; own.len() * self.link.size];
+        self.all_gather(&own, &mut machines, &vec![own.len(); self.link.size])?;
+        let (machines, _) = machines.as_chunks();
+        let same = |rank: &usize| machines[*rank] == own;
         self.node_rank = (0..self.link.rank).filter(same).count();
         self.node_size = (0..self.link.size).filter(same).count();
         Ok(())
-    }
-
-    /// The number of each rank's machine.
-    fn machines(&self) -> Result<Vec<u64>> {
-        let own = Box::leak(Box::new(self.link.mpi.machine()?));
-        let all = Box::leak(vec![0_u64; self.link.size].into_boxed_slice());
-        let mut request = REQUEST_NULL;
-        let bytes = size_of::<u64>() as c_int;
-        // SAFETY: there is room for a number of each rank, and all of it stays until the call is done.
-        unsafe {
-            let code = (self.link.mpi.iallgather)(
-                ptr::from_ref(own).cast(),
-                bytes,
-                BYTE,
-                all.as_mut_ptr().cast(),
-                bytes,
-                BYTE,
-                self.link.communicator,
-                &raw mut request,
-            );
-            self.link.mpi.check(code, "MPI_Iallgather")?;
-        }
-        self.link.await_ranks(request, self.link.deadline(), MADE)?;
-        // SAFETY: both were leaked above, and MPI is done with them.
-        let all = unsafe {
-            drop(Box::from_raw(own));
-            Box::from_raw(all)
-        };
-        Ok(all.into_vec())
     }
 
     /// Meets the other ranks in a call, and finds the least and the greatest of their numbers.

@@ -52,7 +52,6 @@ functions! {
     isend = c"MPI_Isend"(*const c_void, c_int, MpiObject, c_int, c_int, MpiObject, *mut MpiObject) -> c_int;
     irecv = c"MPI_Irecv"(*mut c_void, c_int, MpiObject, c_int, c_int, MpiObject, *mut MpiObject) -> c_int;
     ibcast = c"MPI_Ibcast"(*mut c_void, c_int, MpiObject, c_int, MpiObject, *mut MpiObject) -> c_int;
-    iallgather = c"MPI_Iallgather"(*const c_void, c_int, MpiObject, *mut c_void, c_int, MpiObject, MpiObject, *mut MpiObject) -> c_int;
     iallreduce = c"MPI_Iallreduce"(*const c_void, *mut c_void, c_int, MpiObject, MpiObject, MpiObject, *mut MpiObject) -> c_int;
     test = c"MPI_Test"(*mut MpiObject, *mut c_int, *mut MessageStatus) -> c_int;
     cancel = c"MPI_Cancel"(*mut MpiObject) -> c_int;

@@ -53,12 +53,13 @@ fn pack_variable(
         let merged = sources.accumulation.rows(index);
         to.number(u64::from(merged.is_some()))?;
         if let Some(merged) = merged {
-            let rows = merged.rows();
+            let indices = merged.rows().iter().map(|&row| Ok(row as i64));
+            let indices = memory::collect(indices, "row numbers")?;
+            let shape = Shape::new(&[indices.len()])?;
             to.number(0)?; // As of its first replica.
             to.float(1.0)?;
-            to.number(rows.len() as u64)?;
-            rows.iter().try_for_each(|&row| to.number(row as u64))?;
             to.number(1)?;
+            to.tensor(&Tensor::from_slice(&indices, shape, DeviceId::HOST)?)?;
             to.tensor(merged.tensor())?;
         }
         return Ok(());
@@ -69,13 +70,11 @@ fn pack_variable(
         to.number(replica as u64)?;
         to.float(factor)?;
         let pieces = rows.pieces();
-        to.number(pieces.rows() as u64)?;
-        for (indices, _) in pieces.iter() {
-            let indices = indices.to_vec::<i64>()?;
-            indices.into_iter().try_for_each(|row| to.number(row as u64))?;
-        }
         to.number(pieces.iter().count() as u64)?;
-        pieces.iter().try_for_each(|(_, values)| to.tensor(values))?;
+        for (indices, values) in pieces.iter() {
+            to.tensor(indices)?;
+            to.tensor(values)?;
+        }
     }
     Ok(())
 }
@@ -133,32 +132,24 @@ fn read_rows(
     from: &mut Reader<'_>,
 ) -> Result<ReplicaRows> {
     let variable = &sources.variables()[index];
-    let known = variable.shape()[0] as u64;
-    let indices = (0..from.count()?).map(|_| match from.number()? {
-        row if row < known => Ok(row as i64),
-        _ => Err(from.damaged()),
-    });
-    let indices = memory::collect(indices, "row numbers")?;
+    let known = 0..variable.shape()[0] as i64;
     let rows = ReplicaRows::new(DeviceId::HOST, dtype, false);
-    let mut rest = indices.as_slice();
     for _ in 0..from.count()? {
-        let values = from.tensor()?;
+        let (indices, values) = (from.tensor()?, from.tensor()?);
         let count = values.shape().first().copied().unwrap_or(0);
-        let is_like_it = values.dtype() == dtype
+        let are_rows = values.dtype() == dtype
             && values.shape() == variable.shape().with_size(0, count)
-            && count <= rest.len();
-        if !is_like_it {
+            && (indices.dtype(), &indices.shape()[..]) == (DType::Int64, &[count][..])
+            && indices.to_vec::<i64>()?.iter().all(|row| known.contains(row));
+        if !are_rows {
             return Err(from.damaged());
         }
-        let (own, behind) = rest.split_at(count);
-        rest = behind;
         let added = rows.add(variable, 1, count)?;
-        let own = Tensor::from_slice(own, Shape::new(&[count])?, DeviceId::HOST)?;
         // SAFETY: the rows were just made, and nobody else has them.
         unsafe {
-            added.indices.assume_exclusive().copy_from(&own)?;
+            added.indices.assume_exclusive().copy_from(&indices)?;
             added.values.assume_exclusive().copy_from(&values)?;
         }
     }
-    if rest.is_empty() { Ok(rows) } else { Err(from.damaged()) }
+    Ok(rows)
 }

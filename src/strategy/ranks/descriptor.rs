@@ -6,17 +6,18 @@ use crate::error::{Error, Result, Status};
 /// Bytes of a descriptor on the wire.
 pub(super) const BYTES: usize = 256;
 
-/// The length of the text in a descriptor.
-const TEXT: usize = BYTES - TEXT_AT;
-
-/// The offset of the text.
-const TEXT_AT: usize = 80;
-
-/// The position of a checksum of all other bytes, so that damaged values, such as a length, are not used.
-const CHECKSUM: std::ops::Range<usize> = 72..76;
-
 /// The first bytes of every descriptor: what it is and how it is laid out.
-const MAGIC: u32 = 0x554d_4202;
+const MAGIC: u32 = 0x554d_4203;
+
+/// How many words stand before the text. The last of them is a checksum of all other bytes, so that damaged values,
+/// such as a length, are not used.
+const WORDS: usize = 10;
+
+/// Where the text begins.
+const TEXT_AT: usize = WORDS * size_of::<u64>();
+
+/// How long a text may be.
+const TEXT: usize = BYTES - TEXT_AT;
 
 /// The purpose of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,13 +89,12 @@ pub(crate) struct Descriptor {
 impl Descriptor {
     /// Encodes the descriptor. A text that is too long is cut between two characters.
     pub fn encode(&self) -> [u8; BYTES] {
-        let mut bytes = [0; BYTES];
         let text = &self.text[..self.text.floor_char_boundary(TEXT)];
-        bytes[0..4].copy_from_slice(&MAGIC.to_le_bytes());
-        bytes[4] = self.kind as u8;
-        bytes[5] = self.status.code() as u8;
-        bytes[6..8].copy_from_slice(&(text.len() as u16).to_le_bytes());
-        let numbers = [
+        let words: [u64; WORDS] = [
+            u64::from(MAGIC)
+                | (self.kind as u64) << 32
+                | (self.status.code() as u64) << 40
+                | (text.len() as u64) << 48,
             self.strategy,
             self.series,
             self.operation,
@@ -103,51 +103,45 @@ impl Descriptor {
             self.numbers[0],
             self.numbers[1],
             self.length,
+            0,
         ];
-        for (at, number) in numbers.into_iter().enumerate() {
-            bytes[8 + 8 * at..16 + 8 * at].copy_from_slice(&number.to_le_bytes());
-        }
+        let mut bytes = [0; BYTES];
         bytes[TEXT_AT..TEXT_AT + text.len()].copy_from_slice(text.as_bytes());
+        let (places, _) = bytes.as_chunks_mut();
+        places.iter_mut().zip(words).for_each(|(place, word)| *place = word.to_le_bytes());
         let checksum = checksum(&bytes);
-        bytes[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+        bytes[TEXT_AT - size_of::<u64>()..TEXT_AT].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
     /// Decodes the descriptor of rank `rank`. DATA_LOSS if it is none of this version of the library.
     pub fn decode(bytes: &[u8], rank: usize) -> Result<Descriptor> {
-        let foreign = || {
+        let decode = || {
+            let (chunks, _) = bytes.get(..BYTES)?.as_chunks();
+            let word = |at: usize| u64::from_le_bytes(chunks[at]);
+            let (first, kind, status) = (word(0), bytes[4], bytes[5]);
+            (first as u32 == MAGIC && word(WORDS - 1) == checksum(bytes)).then_some(())?;
+            let text = bytes[TEXT_AT..].get(..(first >> 48) as usize)?;
+            Some(Descriptor {
+                kind: CollectiveKind::ALL.into_iter().find(|of| *of as u8 == kind)?,
+                status: Status::from_code(status.into())?,
+                strategy: word(1),
+                series: word(2),
+                operation: word(3),
+                step: word(4),
+                agreement: word(5),
+                numbers: [word(6), word(7)],
+                length: word(8),
+                text: String::from_utf8_lossy(text).into_owned(),
+            })
+        };
+        decode().ok_or_else(|| {
             let message = format!(
                 "rank {rank} has sent what is no message of this version of umbo, or it was damaged on its \
                  way; run the same version on all ranks, and let nothing else use the communicator"
             );
             Error::Rank { rank: Some(rank), status: Status::DataLoss, message }
-        };
-        let number = |at: usize| {
-            let bytes = bytes.get(8 + 8 * at..16 + 8 * at)?;
-            Some(u64::from_le_bytes(bytes.try_into().ok()?))
-        };
-        let decode = || {
-            let magic = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?);
-            let kind = CollectiveKind::ALL.into_iter().find(|kind| *kind as u8 == bytes[4])?;
-            let status = Status::from_code(bytes[5].into())?;
-            let length = usize::from(u16::from_le_bytes(bytes[6..8].try_into().ok()?));
-            let text = bytes.get(TEXT_AT..TEXT_AT + length)?;
-            let sent = u32::from_le_bytes(bytes.get(CHECKSUM)?.try_into().ok()?);
-            (magic == MAGIC && sent == checksum(bytes)).then_some(())?;
-            Some(Descriptor {
-                kind,
-                status,
-                strategy: number(0)?,
-                series: number(1)?,
-                operation: number(2)?,
-                step: number(3)?,
-                agreement: number(4)?,
-                numbers: [number(5)?, number(6)?],
-                length: number(7)?,
-                text: String::from_utf8_lossy(text).into_owned(),
-            })
-        };
-        decode().ok_or_else(foreign)
+        })
     }
 
     /// Whether two ranks are at the same operation of the same program.
@@ -173,11 +167,11 @@ impl Descriptor {
 }
 
 /// The checksum of all other bytes of a descriptor.
-fn checksum(bytes: &[u8]) -> u32 {
+fn checksum(bytes: &[u8]) -> u64 {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&bytes[..CHECKSUM.start]);
-    hasher.update(&bytes[CHECKSUM.end..]);
-    hasher.finalize()
+    hasher.update(&bytes[..TEXT_AT - size_of::<u64>()]);
+    hasher.update(&bytes[TEXT_AT..]);
+    hasher.finalize().into()
 }
 
 #[cfg(test)]

@@ -12,6 +12,9 @@ use crate::error::{Result, Status};
 /// Bytes of a quantity on the wire.
 const BYTES: usize = 512;
 
+/// Up to this many quantities are compared.
+const MOST: u64 = 1 << 20;
+
 /// Up to this many ranks are listed in a message.
 const NAMED: usize = 8;
 
@@ -38,36 +41,22 @@ pub(super) fn differ_in_quantities(descriptors: &[Descriptor]) -> bool {
 
 impl Ranks {
     /// The first quantity that differs between ranks; `quantities` are this rank's. A collective call.
-    ///
-    /// It is a binary search: each rank sends 8 bytes in each round. So it takes little memory, however many
-    /// quantities there are.
     pub(super) fn first_difference(
         &self,
         quantities: &Quantities<'_>,
     ) -> Result<Option<QuantityDifference>> {
-        let own = prefixes(quantities);
+        let mut own = prefixes(quantities);
+        let counts = self.words(&[own.len() as u64])?;
         // After its last quantity a rank agrees with all ranks that have the same number of quantities.
-        let prefix = |at: u64| {
-            let known = usize::try_from(at).ok().and_then(|at| own.get(at));
-            known.map_or(!(own.len() as u64), |&hash| hash)
-        };
-        let counts = self.words(own.len() as u64)?;
-        let all = counts.iter().copied().max().unwrap_or(0);
-        let (mut first, mut end) = (0, all);
-        while first < end {
-            let middle = first + (end - first) / 2;
-            let hashes = self.words(prefix(middle))?;
-            // A rank without quantities differs in none.
-            let mut hashes = hashes.iter().zip(&counts).filter(|(_, count)| **count > 0);
-            let hash = hashes.next().map(|(hash, _)| hash);
-            match hashes.all(|(other, _)| Some(other) == hash) {
-                true => first = middle + 1,
-                false => end = middle,
-            }
-        }
-        if first == all {
-            return Ok(None);
-        }
+        let (end, all) =
+            (!(own.len() as u64), counts.iter().max().map_or(0, |&all| all.min(MOST) as usize));
+        own.resize(all, end);
+        let hashes = self.words(&own)?;
+        // A rank without quantities differs in none.
+        let of_ranks = hashes.chunks(all.max(1)).zip(&counts).filter(|(_, count)| **count > 0);
+        let of_ranks: Vec<&[u64]> = of_ranks.map(|(hashes, _)| hashes).collect();
+        let differs = |at: &usize| of_ranks.iter().any(|hashes| hashes[*at] != of_ranks[0][*at]);
+        let Some(first) = (0..all).find(differs) else { return Ok(None) };
         let (mut name, mut value, mut at) = (String::new(), "nothing".to_owned(), 0);
         quantities(&mut |its_name, quantity| {
             if at == first {
@@ -101,11 +90,11 @@ impl Ranks {
         Ok(Some(QuantityDifference { name, values }))
     }
 
-    fn words(&self, own: u64) -> Result<Vec<u64>> {
-        let gathered = self.gather_alike(&own.to_le_bytes())?;
-        let word =
-            |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-        Ok(gathered.chunks(8).map(word).collect())
+    /// Gathers the same number of words from each rank.
+    fn words(&self, own: &[u64]) -> Result<Vec<u64>> {
+        let own: Vec<u8> = own.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let gathered = self.gather_alike(&own)?;
+        Ok(gathered.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect())
     }
 }
 
