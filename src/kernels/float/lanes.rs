@@ -82,6 +82,41 @@ pub unsafe fn weighted_sum<G: Widen, T: Round, const N: usize>(
     None
 }
 
+/// Adds the squares of each block's elements to the sums of their lanes, in float64. `false`, and nothing is
+/// added, where there is no loop in instructions. Inlined.
+///
+/// If all squares are exact in float64, as the caller says, they are added by fused multiply-adds, which have the
+/// same bits then.
+#[inline(always)]
+pub fn add_squares<G: Widen>(
+    instructions: Instructions,
+    blocks: &[[G; BLOCK]],
+    squares_are_exact: bool,
+    sums: &mut [f64; BLOCK],
+) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use crate::kernels::instruction_set::InstructionSet;
+        match instructions.set() {
+            InstructionSet::Baseline => return false,
+            // SAFETY: there are such instructions only where the processor has them.
+            InstructionSet::Avx2 => unsafe {
+                x86::squares_of_four(blocks, squares_are_exact, sums)
+            },
+            // SAFETY: as above.
+            InstructionSet::Avx512 => unsafe {
+                x86::squares_of_eight(blocks, squares_are_exact, sums)
+            },
+        }
+        true
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = (instructions, blocks, squares_are_exact, sums);
+        false
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
@@ -172,6 +207,65 @@ mod x86 {
         let [low, high] = sums;
         // SAFETY: the caller's promise.
         unsafe { T::round_eight([_mm512_mul_pd(low, scale), _mm512_mul_pd(high, scale)], to) };
+    }
+
+    /// # Safety
+    /// The processor has AVX2, FMA and F16C.
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,fma")]
+    pub unsafe fn squares_of_four<G: Widen>(
+        blocks: &[[G; BLOCK]],
+        squares_are_exact: bool,
+        sums: &mut [f64; BLOCK],
+    ) {
+        let quarters = sums.as_mut_ptr().cast::<[f64; 4]>();
+        // SAFETY: the four quarters are the sixteen sums.
+        let mut lanes =
+            [0, 1, 2, 3].map(|index| unsafe { _mm256_loadu_pd(quarters.add(index).cast()) });
+        for block in blocks {
+            for (index, sum) in lanes.iter_mut().enumerate() {
+                // SAFETY: the four are among the sixteen of the block.
+                let elements = unsafe { G::four(block.as_ptr().add(4 * index)) };
+                *sum = if squares_are_exact {
+                    _mm256_fmadd_pd(elements, elements, *sum)
+                } else {
+                    _mm256_add_pd(*sum, _mm256_mul_pd(elements, elements))
+                };
+            }
+        }
+        for (index, sum) in lanes.into_iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { _mm256_storeu_pd(quarters.add(index).cast(), sum) };
+        }
+    }
+
+    /// # Safety
+    /// The processor has FMA, AVX-512 F and DQ.
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,fma,avx512f,avx512bw,avx512dq,avx512vl")]
+    pub unsafe fn squares_of_eight<G: Widen>(
+        blocks: &[[G; BLOCK]],
+        squares_are_exact: bool,
+        sums: &mut [f64; BLOCK],
+    ) {
+        let halves = sums.as_mut_ptr().cast::<[f64; 8]>();
+        // SAFETY: the two halves are the sixteen sums.
+        let mut lanes = [0, 1].map(|index| unsafe { _mm512_loadu_pd(halves.add(index).cast()) });
+        for block in blocks {
+            for (index, sum) in lanes.iter_mut().enumerate() {
+                // SAFETY: the eight are among the sixteen of the block.
+                let elements = unsafe { G::eight(block.as_ptr().add(8 * index)) };
+                *sum = if squares_are_exact {
+                    _mm512_fmadd_pd(elements, elements, *sum)
+                } else {
+                    _mm512_add_pd(*sum, _mm512_mul_pd(elements, elements))
+                };
+            }
+        }
+        for (index, sum) in lanes.into_iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { _mm512_storeu_pd(halves.add(index).cast(), sum) };
+        }
     }
 
     /// The two ways to load elements, each an expression of the pointer.

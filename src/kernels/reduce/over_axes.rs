@@ -187,10 +187,11 @@ fn reduce<K: ReductionLoop>(instructions: Instructions, parts: &[AxesInput<'_>],
                 let mut part_sums = [K::ZERO; COLUMNS];
                 for chunk in 0..part.chunks() {
                     let mut chunk_sums = [K::ZERO; COLUMNS];
-                    sum_chunk::<K>(instructions, part, &columns, chunk, &mut chunk_sums);
-                    add_to::<K>(&mut part_sums, &chunk_sums);
+                    let chunk_sums = &mut chunk_sums[..columns.len()];
+                    sum_chunk::<K>(instructions, part, &columns, chunk, chunk_sums);
+                    add_to::<K>(&mut part_sums, chunk_sums);
                 }
-                add_to::<K>(&mut sums, &part_sums);
+                add_to::<K>(&mut sums, &part_sums[..columns.len()]);
             }
             write(columns, &sums);
         }
@@ -223,14 +224,14 @@ fn by_chunks<K: ReductionLoop>(
                 // SAFETY: there are at most CHUNKS chunks, each in one range, and the array is
                 // not used for anything else until all ranges are done.
                 let row = unsafe { &mut *rows.row(chunk) };
-                sum_chunk::<K>(instructions, part, columns, chunk, row);
+                sum_chunk::<K>(instructions, part, columns, chunk, &mut row[..columns.len()]);
             }
         });
         let mut part_sums = [K::ZERO; COLUMNS];
         for chunk_sums in &chunk_sums[..part.chunks()] {
-            add_to::<K>(&mut part_sums, chunk_sums);
+            add_to::<K>(&mut part_sums, &chunk_sums[..columns.len()]);
         }
-        add_to::<K>(&mut sums, &part_sums);
+        add_to::<K>(&mut sums, &part_sums[..columns.len()]);
     }
     sums
 }
@@ -240,23 +241,21 @@ fn blocks(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     range.step_by(COLUMNS).map(move |start| start..end.min(start + COLUMNS))
 }
 
+/// Slices, since compilers would write out a loop over all of [`COLUMNS`], for each element type.
 #[inline(always)]
-fn add_to<K: ReductionLoop>(
-    sums: &mut [K::Accumulator; COLUMNS],
-    more: &[K::Accumulator; COLUMNS],
-) {
+fn add_to<K: ReductionLoop>(sums: &mut [K::Accumulator], more: &[K::Accumulator]) {
     for (sum, &more) in sums.iter_mut().zip(more) {
         *sum = K::add(*sum, more);
     }
 }
 
-/// Adds up one chunk of each of the results `columns` into `sums`, which are zero.
+/// Adds up one chunk of each of the results `columns` into `sums`, which are as many zeros.
 fn sum_chunk<K: ReductionLoop>(
     instructions: Instructions,
     part: &AxesInput<'_>,
     columns: &Range<usize>,
     chunk: usize,
-    sums: &mut [K::Accumulator; COLUMNS],
+    sums: &mut [K::Accumulator],
 ) {
     let elements = part.chunk(chunk);
     match part.walk {
@@ -271,7 +270,7 @@ struct ByResult<'a, K: ReductionLoop> {
     part: &'a AxesInput<'a>,
     columns: &'a Range<usize>,
     elements: Range<usize>,
-    sums: &'a mut [K::Accumulator; COLUMNS],
+    sums: &'a mut [K::Accumulator],
 }
 
 impl<K: ReductionLoop> Kernel for ByResult<'_, K> {
@@ -331,7 +330,7 @@ struct Across<'a, K: ReductionLoop> {
     results: usize,
     columns: &'a Range<usize>,
     elements: Range<usize>,
-    sums: &'a mut [K::Accumulator; COLUMNS],
+    sums: &'a mut [K::Accumulator],
 }
 
 impl<K: ReductionLoop> Kernel for Across<'_, K> {
@@ -361,7 +360,7 @@ impl<K: ReductionLoop> Kernel for Across<'_, K> {
             while half > 0 {
                 let (low, high) = lanes.split_at_mut(half);
                 for (low, high) in low.iter_mut().zip(high.iter()) {
-                    add_to::<K>(low, high);
+                    add_to::<K>(&mut low[..columns.len()], high);
                 }
                 half /= 2;
             }

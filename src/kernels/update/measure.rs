@@ -14,6 +14,7 @@ use crate::executor::pieces::PiecePart;
 use crate::executor::workers;
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::float::gradient_element::GradientElement;
+use crate::kernels::float::lanes;
 use crate::kernels::float::real::{Real, for_gradient, for_real};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
 use crate::kernels::streaming;
@@ -23,8 +24,12 @@ use crate::kernels::update::pass::UpdatePass;
 use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
 
+/// Elements whose gradients are made before they are added up: a whole number of lanes, and few enough that the
+/// processor reads the next ones meanwhile.
+const STRIP: usize = 128;
+
 /// Interleaved sums within a tile.
-const LANES: usize = 16;
+const LANES: usize = lanes::BLOCK;
 
 /// What is added up over the elements. Implementations are marked `#[inline(always)]`; what they
 /// do not use is not read from memory.
@@ -56,7 +61,7 @@ impl WeightedSum<'_> {
         let chunks = Chunks::of(self.elements);
         let sums = [const { [const { AtomicU64::new(0) }; 2] }; MOST_CHUNKS];
         for_real!(self.dtype, T => for_gradient!(T, self.gradient_dtype, G => {
-            let terms = GradientSquares::<T> { instructions, kept: None, streaming: false };
+            let terms = GradientSquares::<T> { kept: None, streaming: false };
             chunks.add_up::<G, _, 2>(instructions, 0..chunks.count(), self, &terms, &sums);
         }));
         Squares::of_chunks(&sums[..chunks.count()])
@@ -88,7 +93,7 @@ impl WeightedSum<'_> {
         let range = range.start / chunks.size..range.end.div_ceil(chunks.size);
         for_real!(self.dtype, T => for_gradient!(T, self.gradient_dtype, G => {
             let kept = kept.map(|kept| kept.data().cast::<T>());
-            let terms = GradientSquares { instructions, kept, streaming };
+            let terms = GradientSquares { kept, streaming };
             chunks.add_up::<G, _, 2>(instructions, range, self, &terms, sums);
         }));
         if kept.is_some() && streaming {
@@ -163,16 +168,20 @@ trait Terms<const SUMS: usize>: Sync {
     ///
     /// # Safety
     /// The elements exist, and no other call at the same time has one of them.
-    unsafe fn add(&self, gradient: &[Self::Element], start: usize, lanes: &mut [Lanes; SUMS]);
+    unsafe fn add(
+        &self,
+        instructions: Instructions,
+        gradient: &[Self::Element],
+        start: usize,
+        lanes: &mut [Lanes; SUMS],
+    );
 }
 
 type Lanes = [f64; LANES];
 
 /// The squares of the gradient, which is also written, if it is to be kept, to as many elements
-/// from
-/// `kept` on.
+/// from `kept` on.
 struct GradientSquares<T> {
-    instructions: Instructions,
     kept: Option<*mut T>,
     streaming: bool,
 }
@@ -184,7 +193,13 @@ impl<T: Real> Terms<2> for GradientSquares<T> {
     type Element = T;
 
     #[inline(always)]
-    unsafe fn add(&self, gradient: &[T], start: usize, lanes: &mut [Lanes; 2]) {
+    unsafe fn add(
+        &self,
+        instructions: Instructions,
+        gradient: &[T],
+        start: usize,
+        sums: &mut [Lanes; 2],
+    ) {
         if let Some(kept) = self.kept {
             let (from, to) = (gradient.as_ptr(), kept.wrapping_add(start));
             // SAFETY: the elements exist in what is kept, too (`measure_squares` asserted that),
@@ -192,14 +207,19 @@ impl<T: Real> Terms<2> for GradientSquares<T> {
             unsafe {
                 if self.streaming {
                     let bytes = size_of_val(gradient);
-                    streaming::write(self.instructions, from.cast(), to.cast(), bytes);
+                    streaming::write(instructions, from.cast(), to.cast(), bytes);
                 } else {
                     to.copy_from_nonoverlapping(from, gradient.len());
                 }
             }
         }
-        let [squares, zeros] = lanes;
-        add(squares, gradient, |element| element * element);
+        let [squares, zeros] = sums;
+        let (blocks, mut rest) = gradient.as_chunks();
+        let squares_are_exact = T::DTYPE == DType::Float32;
+        if !lanes::add_squares(instructions, blocks, squares_are_exact, squares) {
+            rest = gradient;
+        }
+        add(squares, rest, |element| element * element);
         // Zero times anything finite is zero, else NaN.
         if T::DTYPE == DType::Float64 {
             add(zeros, gradient, |element| element * 0.0);
@@ -240,7 +260,13 @@ impl<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize> Terms<SUMS>
     type Element = M::Element;
 
     #[inline(always)]
-    unsafe fn add(&self, gradient: &[M::Element], start: usize, lanes: &mut [Lanes; SUMS]) {
+    unsafe fn add(
+        &self,
+        _: Instructions,
+        gradient: &[M::Element],
+        start: usize,
+        lanes: &mut [Lanes; SUMS],
+    ) {
         let elements = |span: &SpanMut| {
             let first = span.data().cast::<M::Element>().cast_const().wrapping_add(start);
             // SAFETY: the operands of a pass are as long as the weights, of the element type that
@@ -317,33 +343,36 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop<T::Elem
     #[inline(always)]
     fn run<W: MakeGradients<T::Element>>(self, instructions: Instructions, gradients: W) {
         let SomeChunks { terms, chunks, range, sums, .. } = self;
-        let mut tile = [const { MaybeUninit::<T::Element>::uninit() }; TILE];
+        let mut strip = [const { MaybeUninit::<T::Element>::uninit() }; STRIP];
         for chunk in range {
             let first = chunk * chunks.size;
             let range = first..chunks.elements.min(first + chunks.size);
             let mut result = [0.0; SUMS];
-            for start in range.clone().step_by(TILE) {
-                let gradient = &mut tile[..(range.end - start).min(TILE)];
-                let (blocks, rest) = gradient.as_chunks_mut::<LANES>();
-                let mut next = start;
-                for block in blocks {
-                    // SAFETY: these elements are in the range.
-                    let elements = unsafe { gradients.block::<LANES>(instructions, next) };
-                    *block = elements.map(MaybeUninit::new);
-                    next += LANES;
-                    keep_to_blocks();
-                }
-                for element in rest {
-                    // SAFETY: this element is in the range.
-                    let elements = unsafe { gradients.block::<1>(instructions, next) };
-                    [*element] = elements.map(MaybeUninit::new);
-                    next += 1;
-                }
-                // SAFETY: the blocks and the rest are all of it, and were just written.
-                let gradient = unsafe { gradient.assume_init_ref() };
+            for tile in range.clone().step_by(TILE) {
                 let mut lanes = [[0.0; LANES]; SUMS];
-                // SAFETY: these elements are in the range, which is this part's.
-                unsafe { terms.add(gradient, start, &mut lanes) };
+                let end = range.end.min(tile + TILE);
+                for start in (tile..end).step_by(STRIP) {
+                    let gradient = &mut strip[..(end - start).min(STRIP)];
+                    let (blocks, rest) = gradient.as_chunks_mut::<LANES>();
+                    let mut next = start;
+                    for block in blocks {
+                        // SAFETY: these elements are in the range.
+                        let elements = unsafe { gradients.block::<LANES>(instructions, next) };
+                        *block = elements.map(MaybeUninit::new);
+                        next += LANES;
+                        keep_to_blocks();
+                    }
+                    for element in rest {
+                        // SAFETY: this element is in the range.
+                        let elements = unsafe { gradients.block::<1>(instructions, next) };
+                        [*element] = elements.map(MaybeUninit::new);
+                        next += 1;
+                    }
+                    // SAFETY: the blocks and the rest are all of it, and were just written.
+                    let gradient = unsafe { gradient.assume_init_ref() };
+                    // SAFETY: these elements are in the range, which is this part's.
+                    unsafe { terms.add(instructions, gradient, start, &mut lanes) };
+                }
                 for (result, mut lanes) in result.iter_mut().zip(lanes) {
                     let mut half = LANES / 2;
                     while half > 0 {
