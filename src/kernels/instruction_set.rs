@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::error::{Error, Result};
+use crate::kernels::dtype::{DType, Element};
 
 /// A set of vector instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,9 +119,9 @@ impl Instructions {
 
 /// A loop to be compiled for each instruction set.
 pub trait Kernel {
-    /// Whether the loop is compiled only once, with the instructions of every processor: what no training
-    /// step waits for, such as sums of integers.
-    const IS_RARE: bool = false;
+    /// The widest instructions that the loop is compiled for; processors with wider ones run it with these. What
+    /// no training step waits for, such as sums of integers, is compiled once, for every processor.
+    const WIDEST: InstructionSet = InstructionSet::Avx512;
 
     /// Runs the loop with `instructions`, which are known when it is compiled. Implementations are
     /// `#[inline(always)]`, and so is what they call in the loop: only then is it compiled with the
@@ -128,22 +129,42 @@ pub trait Kernel {
     fn run(self, instructions: Instructions);
 }
 
+/// The widest instructions for a loop over floats of type `T`. AVX-512 brings little to float64, whose loops wait
+/// for memory, divisions and roots with AVX2 already.
+pub const fn widest_for<T: Element>() -> InstructionSet {
+    match T::DTYPE {
+        DType::Float64 => InstructionSet::Avx2,
+        _ => InstructionSet::Avx512,
+    }
+}
+
+/// The widest instructions for a loop that serves floats in some steps, and other types hardly ever.
+pub const fn widest_unless_rare(is_rare: bool) -> InstructionSet {
+    match is_rare {
+        true => InstructionSet::Baseline,
+        false => InstructionSet::Avx2,
+    }
+}
+
 /// Runs a loop with these instructions.
 #[inline]
 pub fn dispatch<K: Kernel>(instructions: Instructions, kernel: K) {
-    if K::IS_RARE {
-        return kernel.run(Instructions::BASELINE);
-    }
-    match instructions.set() {
-        InstructionSet::Baseline => kernel.run(Instructions::BASELINE),
+    // Matched on constants, so that what a loop is not compiled for is not made first.
+    match (instructions.set(), K::WIDEST) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: there are such instructions only where the processor has them.
-        InstructionSet::Avx2 => unsafe { run_avx2(kernel) },
+        (InstructionSet::Avx512, InstructionSet::Avx512) => {
+            // SAFETY: there are such instructions only where the processor has them.
+            unsafe { run_avx512(kernel) }
+        }
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        InstructionSet::Avx512 => unsafe { run_avx512(kernel) },
-        #[cfg(not(target_arch = "x86_64"))]
-        _ => kernel.run(instructions),
+        (
+            InstructionSet::Avx2 | InstructionSet::Avx512,
+            InstructionSet::Avx2 | InstructionSet::Avx512,
+        ) => {
+            // SAFETY: as above, and AVX-512 comes with AVX2.
+            unsafe { run_avx2(kernel) }
+        }
+        _ => kernel.run(Instructions::BASELINE),
     }
 }
 

@@ -7,9 +7,9 @@ use umbo::kernels::float::half_precision::{
 };
 use umbo::kernels::instruction_set::Instructions;
 
-use crate::{SIZES, share};
 use crate::machine::{Machine, on_every_machine};
 use crate::memory::{LIES, Lie, Memory, Noise};
+use crate::{SIZES, share};
 
 const FLOATS: [DType; 4] = [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64];
 

@@ -7,7 +7,9 @@ use crate::error::{Error, Result};
 use crate::executor::workers;
 use crate::kernels::copy::layouts::{check_same, tiles};
 use crate::kernels::dtype::{Element, for_wrapping};
-use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
+use crate::kernels::instruction_set::{
+    InstructionSet, Instructions, Kernel, dispatch, widest_unless_rare,
+};
 use crate::kernels::rows::scatter::{Arithmetic, ScatterOp};
 use crate::kernels::strided::{Runs, TILE};
 use crate::kernels::view::{View, ViewMut};
@@ -61,7 +63,7 @@ struct OverRange<'a, T, F> {
 }
 
 impl<T: Element, F: Fn(T, T) -> T + Copy> Kernel for OverRange<'_, T, F> {
-    const IS_RARE: bool = !T::DTYPE.is_float();
+    const WIDEST: InstructionSet = widest_unless_rare(!T::DTYPE.is_float());
 
     #[inline(always)]
     fn run(self, _: Instructions) {

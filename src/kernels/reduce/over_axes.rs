@@ -11,7 +11,9 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::executor::workers;
 use crate::kernels::dtype::{Element, for_numeric, for_wrapping};
-use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
+use crate::kernels::instruction_set::{
+    InstructionSet, Instructions, Kernel, dispatch, widest_unless_rare,
+};
 use crate::kernels::layout::{Layout, MAX_RANK};
 use crate::kernels::reduce::over_replicas::{check_output, not_reducible};
 use crate::kernels::reduce::reduction::{MeanOverAxes, ReduceOp, ReductionLoop, SumOverAxes};
@@ -274,7 +276,7 @@ struct ByResult<'a, K: ReductionLoop> {
 }
 
 impl<K: ReductionLoop> Kernel for ByResult<'_, K> {
-    const IS_RARE: bool = !K::Input::DTYPE.is_float();
+    const WIDEST: InstructionSet = widest_unless_rare(!K::Input::DTYPE.is_float());
 
     #[inline(always)]
     fn run(self, _: Instructions) {
@@ -334,7 +336,7 @@ struct Across<'a, K: ReductionLoop> {
 }
 
 impl<K: ReductionLoop> Kernel for Across<'_, K> {
-    const IS_RARE: bool = !K::Input::DTYPE.is_float();
+    const WIDEST: InstructionSet = widest_unless_rare(!K::Input::DTYPE.is_float());
 
     #[inline(always)]
     fn run(self, _: Instructions) {

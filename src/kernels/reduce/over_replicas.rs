@@ -7,7 +7,9 @@ use crate::error::{Error, Result};
 use crate::executor::workers;
 use crate::kernels::copy::layouts::tiles;
 use crate::kernels::dtype::{DType, Element, for_numeric, for_wrapping};
-use crate::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
+use crate::kernels::instruction_set::{
+    InstructionSet, Instructions, Kernel, dispatch, keep_to_blocks,
+};
 use crate::kernels::layout::Shape;
 use crate::kernels::reduce::reduction::{MAX_ADDENDS, Mean, ReduceOp, ReductionLoop, Sum};
 use crate::kernels::streaming::{self, LINE};
@@ -311,7 +313,10 @@ struct Tiles<'a, K: ReductionLoop> {
 }
 
 impl<K: ReductionLoop> Kernel for Tiles<'_, K> {
-    const IS_RARE: bool = is_rare::<K>();
+    const WIDEST: InstructionSet = match is_rare::<K>() {
+        true => InstructionSet::Baseline,
+        false => InstructionSet::Avx512,
+    };
 
     #[inline(always)]
     fn run(self, instructions: Instructions) {

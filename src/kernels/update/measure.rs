@@ -16,7 +16,9 @@ use crate::kernels::dtype::{DType, Element};
 use crate::kernels::float::gradient_element::GradientElement;
 use crate::kernels::float::lanes;
 use crate::kernels::float::real::{Real, for_gradient, for_real};
-use crate::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
+use crate::kernels::instruction_set::{
+    InstructionSet, Instructions, Kernel, dispatch, keep_to_blocks, widest_for,
+};
 use crate::kernels::streaming;
 use crate::kernels::update::chunks::{ChunkSums, Chunks, MOST_CHUNKS, TILE, total};
 use crate::kernels::update::gradients::{GradientLoop, MakeGradients};
@@ -331,6 +333,8 @@ struct SomeChunks<'a, G, T: Terms<SUMS>, const SUMS: usize> {
 }
 
 impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> Kernel for SomeChunks<'_, G, T, SUMS> {
+    const WIDEST: InstructionSet = widest_for::<T::Element>();
+
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         self.sum.run::<G, _>(instructions, self.finish, true, self);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::kernels::float::gradient_element::GradientElement;
 use crate::kernels::float::lanes::BLOCK;
 use crate::kernels::float::real::Real;
-use crate::kernels::instruction_set::{Instructions, Kernel};
+use crate::kernels::instruction_set::{InstructionSet, Instructions, Kernel, widest_for};
 use crate::kernels::prefetch::{BYTES_AHEAD, ROWS_AHEAD, prefetch};
 use crate::kernels::update::formula::Formula;
 use crate::kernels::update::gradients::{GradientLoop, MakeGradients};
@@ -38,6 +38,8 @@ pub(super) struct UpdateRange<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
 impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> Kernel
     for UpdateRange<'_, G, F, SLOTS>
 {
+    const WIDEST: InstructionSet = widest_for::<F::Element>();
+
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         let LoopUpdate { sum, finish, l2, .. } = self.update;
@@ -89,6 +91,8 @@ pub(super) struct UpdateRows<'a, F: Formula<SLOTS>, const SLOTS: usize> {
 }
 
 impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> {
+    const WIDEST: InstructionSet = widest_for::<F::Element>();
+
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         let UpdateRows { update, rows, range, elements } = self;

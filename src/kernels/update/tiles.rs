@@ -9,7 +9,7 @@ use crate::kernels::dtype::DType;
 use crate::kernels::float::gradient_element::GradientElement;
 use crate::kernels::float::lanes::BLOCK;
 use crate::kernels::float::real::{Real, for_gradient, for_real};
-use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
+use crate::kernels::instruction_set::{InstructionSet, Instructions, Kernel, dispatch, widest_for};
 use crate::kernels::update::gradients::{GradientLoop, MakeGradients};
 use crate::kernels::update::pass::{TILE, UpdatePass};
 use crate::kernels::update::pass_loop::Traces;
@@ -53,6 +53,8 @@ struct WriteGradient<'a, G, T> {
 }
 
 impl<G: GradientElement, T: Real> Kernel for WriteGradient<'_, G, T> {
+    const WIDEST: InstructionSet = widest_for::<T>();
+
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         let (sum, finish) = (self.sum, self.finish);
