@@ -290,7 +290,7 @@ mod tests {
                 let block = |step: u16| -> [u16; 64] {
                     std::array::from_fn(|lane| (first + lane as u16).wrapping_mul(step))
                 };
-                // The last number makes sums of neighbouring exponents, many of which are ties.
+                // `near` makes sums of nearby exponents, many of which are ties.
                 let near: [u16; 64] =
                     std::array::from_fn(|lane| (first + lane as u16).wrapping_add(0x380 + 0x11));
                 let inputs = [block(1), near, block(257), block(4099)];
