@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 /// with Miri no memory comes from here.
 pub const LARGE: usize = if cfg!(miri) { usize::MAX } else { 1 << 20 };
 
-/// From this size on, memory uses large pages.
+/// From this size on, large pages are worth their cost.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// Sizes of mappings are multiples of this number, which is a multiple of every page size of this system.

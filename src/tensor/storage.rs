@@ -25,7 +25,7 @@ pub struct Storage {
 }
 
 enum MemoryOwner {
-    /// Part of an allocation that begins at `start`. It has the alignment.
+    /// The aligned part of an allocation that begins at `start`.
     Small { start: NonNull<u8>, layout: Allocation },
     /// A separate block.
     Large { _block: Block },
