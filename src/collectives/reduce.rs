@@ -43,7 +43,7 @@ pub fn reduce(
     let _reduce = observe::span(Phase::Reduce);
     let mut batch = ReductionBatch::default();
     let result = batch.reduce(op, components, axes, destination, output)?;
-    // SAFETY: a fresh result belongs to nobody else before it is returned. For a given one, the caller has the
+    // SAFETY: a fresh result belongs to nobody else before it is returned. For an `output`, the caller has the
     // exclusive right to write it.
     unsafe { batch.run() };
     Ok(result)

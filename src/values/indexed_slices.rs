@@ -18,8 +18,8 @@ pub struct IndexedSlices {
 }
 
 impl IndexedSlices {
-    /// Indexed slices of a tensor of shape `dense_shape`, which is `[rows, rest...]`. `values` has the shape `[k,
-    /// rest...]`, and `indices` is int64 of shape `[k]`.
+    /// Indexed slices of a tensor of shape `dense_shape`, which is `[rows, rest...]`. The shape of `values` is
+    /// `[k, rest...]`, and `indices` is int64 of shape `[k]`.
     ///
     /// Fails with INVALID_ARGUMENT if they do not fit each other.
     pub fn new(values: Tensor, indices: Tensor, dense_shape: Shape) -> Result<IndexedSlices> {

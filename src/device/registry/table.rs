@@ -113,7 +113,7 @@ impl Registry {
             |state: &DeviceState| state.gpus.on_card(card).start..state.gpus.count(cards);
         let (mut state, changed, open) = loop {
             let changed = changed_of(&self.state.lock());
-            // The lock is not held here: a thread that has the lock of the open GPUs takes no other.
+            // The lock of the state is not held here: a thread that holds it takes no other lock.
             let open = cuda::gpu::any_open(changed.clone());
             let state = self.state.lock();
             if changed_of(&state) == changed {

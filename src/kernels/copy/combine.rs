@@ -83,7 +83,8 @@ impl<T: Element, F: Fn(T, T) -> T + Copy> Kernel for OverRange<'_, T, F> {
         for tile in tiles(range) {
             let from_buffer = &mut from_buffer[..tile.len()];
             let to_buffer = &mut to_buffer[..tile.len()];
-            // SAFETY: as above; gathering fills the buffers.
+            // SAFETY: the views guarantee the elements of the tile, which is this worker's alone. Gathering fills the
+            // buffers.
             unsafe {
                 from_runs.gather(from, tile.clone(), from_buffer);
                 to_runs.gather(to, tile.clone(), to_buffer);

@@ -95,8 +95,8 @@ impl GpuRuns {
     }
 }
 
-/// The factor f and the shift s for divisions by `size`: the quotient of any number n and `size` is floor(n · (2^64 +
-/// f) / 2^(65 + s)).
+/// The factor f and the shift s for divisions by `size`: the quotient of any number n and `size` is
+/// floor(n · (2^64 + f) / 2^(65 + s)).
 pub(super) fn divisor(size: u64) -> (u64, u32) {
     if size <= 1 {
         // The kernels never divide by such a size.

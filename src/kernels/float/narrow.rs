@@ -129,15 +129,15 @@ impl<T: Narrow, R: Iterator<Item = Range<usize>>> Kernel for Narrowing<T, R> {
                 let line = to.wrapping_add(start).addr().wrapping_neg() % LINE / size_of::<T>();
                 let head = end.min(start + line);
                 while start < head {
-                    // SAFETY: the element is in the range, which lies in both spans; the caller of
-                    // `narrow` has it for itself.
+                    // SAFETY: the element is in the range, which lies in both spans. The caller of `narrow`
+                    // guarantees that nobody else uses it.
                     unsafe { narrow_block::<T, 1>(instructions, from.add(start), to.add(start)) };
                     start += 1;
                 }
             }
             while end - start >= BLOCK {
-                // SAFETY: as above for all elements of the block; when streaming, it starts at a
-                // line and fills it.
+                // SAFETY: all elements of the block are in the range, as for one element. When streaming, the block
+                // starts at a line and fills it.
                 unsafe {
                     if streaming {
                         let from = from.add(start).cast::<[f32; BLOCK]>();
@@ -151,12 +151,12 @@ impl<T: Narrow, R: Iterator<Item = Range<usize>>> Kernel for Narrowing<T, R> {
                 start += BLOCK;
             }
             while end - start >= LANES {
-                // SAFETY: as above.
+                // SAFETY: all of these elements are in the range, as for one element.
                 unsafe { narrow_block::<T, LANES>(instructions, from.add(start), to.add(start)) };
                 start += LANES;
             }
             while start < end {
-                // SAFETY: as above.
+                // SAFETY: the element is in the range, which lies in both spans, and nobody else uses it.
                 unsafe { narrow_block::<T, 1>(instructions, from.add(start), to.add(start)) };
                 start += 1;
             }

@@ -15,7 +15,7 @@ use crate::kernels::update::weighted_sum::{Contribution, common_dtype};
 use crate::kernels::view::SpanMut;
 
 /// Sets `sum` to `sum` + Σ factor × gradient over `contributions`, for the elements of `part`, on this thread. If
-/// `fresh`, the sum starts from zero, and its memory is not read first.
+/// `fresh`, it sets `sum` to the second term alone, and does not read what `sum` held before.
 ///
 /// Asserted, not reported: `sum` is float64; there is at least one contribution; the contributions are of one type
 /// and of the length of `sum`.
