@@ -1,5 +1,5 @@
-//! What holds for every engine: arguments are checked, one call is made at a time, and nothing is
-//! asked of an engine that has failed.
+//! Checks for every engine: arguments are checked, only one call is made at a time, and an engine that has failed is
+//! not called any more.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -8,16 +8,16 @@ use super::communicator::{Communicator, EngineCall, RankPlace, Vote};
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
 
-/// An engine that only sees calls that are right.
+/// An engine that gets only valid calls.
 pub struct CheckedCommunicator {
     engine: Box<dyn Communicator>,
-    /// Held during a call; what became of the one that failed.
+    /// Held during a call. It records the failure of a call.
     state: Mutex<CheckedState>,
 }
 
 enum CheckedState {
     Usable,
-    /// A call has begun; if it is found by another, it has not come to an end but been left.
+    /// A call has begun. If another call finds this state, the first has not ended normally.
     Left,
     Failed(String),
 }
@@ -29,7 +29,7 @@ impl fmt::Debug for CheckedCommunicator {
 }
 
 impl CheckedCommunicator {
-    /// Checks what `engine` says of itself. The arguments in messages are the names of the getters.
+    /// Checks the place that `engine` reports. In messages, the arguments have the names of the getters.
     pub fn new(engine: Box<dyn Communicator>) -> Result<CheckedCommunicator> {
         let (rank, size) = (engine.rank(), engine.size());
         let RankPlace { node_rank, node_size, .. } = engine.place();
@@ -48,8 +48,8 @@ impl CheckedCommunicator {
         Ok(CheckedCommunicator { engine, state })
     }
 
-    /// Checks that a call is right: that counts fit the memory, and that a rank receives from itself what it sends
-    /// itself.
+    /// Checks that a call is valid: that counts fit the memory, and that a rank receives from itself as many bytes as
+    /// it sends to itself.
     fn check(&self, call: &EngineCall<'_>) -> Result<()> {
         let (own, size) = (self.rank(), self.size());
         match call {
@@ -149,7 +149,7 @@ impl Communicator for CheckedCommunicator {
     }
 
     fn abort(&self, error: &Error) {
-        // Not while a call is in progress, which an engine may not bear; the call fails by itself.
+        // An engine may not support this while a call is in progress. That call fails by itself.
         if let (Some(mut state), Ok(())) = (self.state.try_lock(), self.engine.check_thread()) {
             *state = CheckedState::Failed(format!("{}: {error}", error.status().name()));
             self.engine.abort(error);
@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// A rank alone, which counts its calls and fails in one of them.
+    /// A single rank, which counts its calls and fails in one of them.
     #[derive(Default)]
     struct Alone {
         size: usize,

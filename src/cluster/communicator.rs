@@ -1,8 +1,7 @@
-//! What a strategy over several processes asks of the engine that joins them.
+//! What a strategy over several processes requires from the engine that connects them.
 //!
-//! A communicator moves bytes and never sums: contributions are added by the library's own kernels in
-//! the order of the ranks, so the bits of a result do not depend on the engine, and no engine needs to
-//! know a dtype.
+//! A communicator moves bytes and never sums. The library's own kernels add contributions in the order of the ranks,
+//! so the bits of a result do not depend on the engine, and no engine needs dtypes.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -10,7 +9,7 @@ use std::ops::RangeInclusive;
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
 
-/// The least and the greatest of what the ranks said.
+/// The least and the greatest of the ranks' numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vote {
     /// The least number.
@@ -19,33 +18,33 @@ pub struct Vote {
     pub greatest: i64,
 }
 
-/// Where a rank stands among the others.
+/// The place of a rank among the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankPlace {
-    /// Its number, from 0.
+    /// Its rank, from 0.
     pub rank: usize,
     /// How many ranks there are, at least 1.
     pub size: usize,
-    /// Its number among those of its machine, from 0.
+    /// Its rank among the ranks of its machine, from 0.
     pub node_rank: usize,
     /// How many ranks are on its machine, at least 1.
     pub node_size: usize,
 }
 
-/// Bytes that are sent: of the host, or those at the beginning of a GPU's memory.
+/// Bytes to send: the host's, or those at the beginning of a GPU's memory.
 #[derive(Clone, Copy)]
 pub enum Outgoing<'a> {
-    /// All of these.
+    /// All of these bytes.
     Host(&'a [u8]),
-    /// As many as the counts say.
+    /// The first bytes of this memory, as many as the counts say.
     Gpu(&'a DeviceMemory),
 }
 
 /// Memory that bytes are received into.
 pub enum Incoming<'a> {
-    /// All of this.
+    /// All of this memory.
     Host(&'a mut [u8]),
-    /// As much of it as the counts say.
+    /// The beginning of this memory, as many bytes as the counts say.
     Gpu(&'a mut DeviceMemory),
 }
 
@@ -58,7 +57,7 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// The bytes, for an engine that moves no GPU memory.
+    /// The bytes, for an engine that cannot move GPU memory.
     pub fn on_host(self) -> Result<&'a [u8]> {
         match self {
             Outgoing::Host(bytes) => Ok(bytes),
@@ -76,7 +75,7 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// The memory, for an engine that moves no GPU memory.
+    /// The memory, for an engine that cannot move GPU memory.
     pub fn on_host(self) -> Result<&'a mut [u8]> {
         match self {
             Incoming::Host(bytes) => Ok(bytes),
@@ -89,34 +88,34 @@ fn moves_no_gpu_memory() -> Error {
     Error::Internal("an engine that moves no memory of GPUs".into())
 }
 
-/// A collective call. Counts are bytes. What a rank does not send or receive is empty, never absent. Both sides of
-/// an exchange are on the host, or both on one GPU: then what was queued on the GPU is done before, and what is
-/// queued afterwards finds what was received.
+/// A collective call. Counts are bytes. If a rank sends or receives nothing, that part is empty, never absent. Both
+/// sides of an exchange are on the host, or both are on one GPU. In the second case, work that was queued on the GPU
+/// before is done before the exchange, and work that is queued afterwards sees the received bytes.
 pub enum EngineCall<'a> {
-    /// Sends a part of `send` to each rank and receives one from each, its own included. The parts lie one behind
-    /// the other in rank order, and have the lengths `send_counts` and `receive_counts`.
+    /// Sends a part of `send` to each rank and receives a part from each rank, including itself. The parts lie one
+    /// after the other in rank order, and have the lengths `send_counts` and `receive_counts`.
     AllToAll {
-        /// What is sent.
+        /// The bytes to send.
         send: Outgoing<'a>,
         /// The length of the part for each rank.
         send_counts: &'a [usize],
-        /// Gets what is received.
+        /// The memory for the received bytes.
         receive: Incoming<'a>,
         /// The length of the part from each rank.
         receive_counts: &'a [usize],
     },
     /// Receives what every rank sends, in rank order.
     AllGather {
-        /// What this rank sends.
+        /// The bytes that this rank sends.
         send: Outgoing<'a>,
-        /// Gets what all ranks send.
+        /// The memory for the bytes of all ranks.
         receive: Incoming<'a>,
-        /// How much each rank sends, the same on all ranks.
+        /// How many bytes each rank sends. All ranks pass the same counts.
         counts: &'a [usize],
     },
-    /// Sends `bytes` of rank `root` to all others, where as many bytes are overwritten.
+    /// Sends `bytes` of rank `root` to all other ranks, where they overwrite as many bytes.
     Broadcast {
-        /// What is sent, or overwritten.
+        /// The bytes that are sent by the root, or overwritten on other ranks.
         bytes: &'a mut [u8],
         /// The rank that sends.
         root: usize,
@@ -127,34 +126,34 @@ pub enum EngineCall<'a> {
     Barrier,
 }
 
-/// One process among `size`, each of which is a worker with replicas of its own.
+/// One process among `size` processes. Each is a worker with its own replicas.
 ///
-/// Calls are collective: they return once all ranks have made them, in the same order on each. They are made by one
-/// thread at a time. A call that fails, by a timeout, the end of another rank or anything else, leaves the
-/// communicator without further use: each later call fails too, and soon.
+/// Calls are collective: they return once all ranks have made them, in the same order on each rank. Only one thread
+/// calls at a time. A call may fail because of a timeout, the end of another rank, or for another reason. The
+/// communicator then cannot be used any more: each later call fails too, and soon.
 pub trait Communicator: Send + Sync {
-    /// Where this rank stands, which stays the same.
+    /// The place of this rank, which does not change.
     fn place(&self) -> RankPlace;
 
     /// Makes a collective call.
     fn call(&self, call: EngineCall<'_>) -> Result<()>;
 
-    /// Fails where the calling thread must not make collective calls. It is asked before each of them,
-    /// so that the failure breaks nothing.
+    /// Fails if the calling thread must not make collective calls. It is called before each of them, so that its
+    /// failure does not make the communicator unusable.
     fn check_thread(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Whether the engine moves memory of GPUs, too.
+    /// Whether the engine can also move memory of GPUs.
     fn moves_gpu_memory(&self) -> bool {
         false
     }
 
-    /// This rank cannot go on. The engine learns it, so that the others need not wait. It
-    /// may end the process, as engines do whose jobs end as one.
+    /// Reports to the engine that this rank cannot continue, so that the others need not wait. It may end the
+    /// process, as engines do whose jobs end as a whole.
     fn abort(&self, error: &Error);
 
-    /// The number of this rank, from 0.
+    /// This rank's number, from 0.
     fn rank(&self) -> usize {
         self.place().rank
     }
@@ -199,7 +198,7 @@ pub trait Communicator: Send + Sync {
     }
 }
 
-/// A process alone, which moves nothing.
+/// The communicator of a single process, which moves nothing.
 pub struct Alone;
 
 impl Communicator for Alone {

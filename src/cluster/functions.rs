@@ -1,4 +1,4 @@
-//! Tables of the functions of a C library, which are found by their names at run time.
+//! Tables of the functions of a C library. The functions are found by name at run time.
 
 #![expect(unsafe_code, reason = "C libraries are found at run time")]
 
@@ -7,21 +7,21 @@ use std::ffi::{CStr, c_void};
 
 use libloading::os::unix::Library;
 
-/// Defines `Functions`, a table with a field for each function that is listed. A function that the library,
-/// which `whose` names, has not makes an error that ends with `$expected`.
+/// Defines `Functions`, a table with a field for each function that is listed. If the library, which `whose` names,
+/// lacks one of them, the error ends with `$expected`.
 macro_rules! functions {
     ($expected:literal; $($field:ident = $name:literal ($($argument:ty),*) -> $result:ty;)*) => {
-        /// The functions that are used.
+        /// The functions that this library uses.
         #[derive(Clone, Copy)]
         pub struct Functions {
             $(pub $field: unsafe extern "C" fn($($argument),*) -> $result,)*
         }
 
         impl Functions {
-            /// Takes the functions from what finds them by name.
+            /// Fills the table with the functions that `find` returns for their names.
             ///
             /// # Safety
-            /// What `find` gives for a name is that function, and stays.
+            /// `find` returns for a name the function of that name, which stays loaded.
             pub unsafe fn new(find: &dyn Fn(&CStr) -> *mut c_void, whose: &str) -> Result<Functions> {
                 Ok(Functions {
                     $($field: {
@@ -33,7 +33,7 @@ macro_rules! functions {
                                 $name.to_string_lossy()
                             )));
                         }
-                        // SAFETY: the caller's promise; the type is the one that the library's header gives.
+                        // SAFETY: the caller's promise; the type is that of the library's header.
                         unsafe {
                             std::mem::transmute::<
                                 *mut c_void,
@@ -48,14 +48,14 @@ macro_rules! functions {
 }
 pub(super) use functions;
 
-/// The address of what has this name in a library, or null.
+/// The address of this name in a library, or null.
 pub(super) fn symbol_of(library: &Library, name: &CStr) -> *mut c_void {
-    // SAFETY: the address alone is asked for.
+    // SAFETY: only the address is read.
     let symbol = unsafe { library.get::<*mut c_void>(name.to_bytes_with_nul()) };
     symbol.map_or(std::ptr::null_mut(), |symbol| symbol.into_raw())
 }
 
-/// Why the library `name` could not be opened.
+/// The message for a library `name` that could not be opened.
 pub(super) fn why_not_opened(name: &str, error: &libloading::Error) -> String {
     error.source().map_or_else(|| format!("{name}: {error}"), ToString::to_string)
 }

@@ -1,32 +1,33 @@
-//! Which of the processes that a launcher has started this one is, by the variables that it has set.
+//! Which of the processes of a launcher this one is, by the environment variables that the launcher sets.
 //!
-//! Open MPI, launchers with PMI (MPICH's, Intel's) and PMIx say it for the process itself, so they must
-//! agree. Slurm says it for what it has started, which may be daemons of theirs; it counts where none
-//! of them says anything.
+//! Open MPI, launchers with PMI (MPICH's, Intel's) and PMIx set variables for the process itself, so these must
+//! agree. Slurm sets variables for the processes that it starts, which may be daemons of other launchers. So Slurm's
+//! variables count only if none of the others is set.
 
 use crate::error::{Error, Result};
 
-/// A process among those that were started together.
+/// A process among those that a launcher has started together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchedRank {
-    /// Its number, from 0.
+    /// Its rank, from 0.
     pub rank: usize,
-    /// How many there are.
+    /// How many processes there are.
     pub size: usize,
 }
 
-/// Those that speak for the process itself: the variables of rank and size.
+/// The variables of rank and size that are set for the process itself.
 const OF_THE_PROCESS: [(&str, &str); 2] =
     [("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE")];
-/// PMIx has a variable for the rank alone.
+/// PMIx has a variable for the rank only.
 const PMIX: &str = "PMIX_RANK";
-/// Slurm's, in a step that `srun` has started; in a batch script the second is not set.
+/// Slurm's variables, in a step that `srun` has started. In a batch script the second is not set.
 const SLURM: (&str, &str) = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
 
-/// Where a launcher has put this process, if one has. `variable` gives those of the environment.
+/// The rank that a launcher has assigned to this process, if a launcher has started it. `variable` returns the value
+/// of an environment variable.
 ///
-/// Fails with INVALID_ARGUMENT, naming the variables, for one that is no number, for a rank that is not
-/// among the ranks, and for two that disagree.
+/// Fails with INVALID_ARGUMENT, naming the variables, if one is not a number, if the rank is not less than the number
+/// of ranks, and if two launchers disagree.
 pub fn place(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<LaunchedRank>> {
     let mut found: Option<(LaunchedRank, &str, &str)> = None;
     for (rank, size) in OF_THE_PROCESS {

@@ -1,4 +1,4 @@
-//! Clusters: which tasks there are, which of them this process is, and what joins them.
+//! Clusters: their tasks, the task of this process, and the communicators that connect processes.
 
 pub mod checked;
 pub mod communicator;

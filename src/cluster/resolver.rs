@@ -1,12 +1,12 @@
-//! The cluster that a process is part of, in the form of the `TF_CONFIG` variable.
+//! The cluster of which a process is a part, in the form of the `TF_CONFIG` variable.
 //!
 //! ```json
 //! {"cluster": {"worker": ["a:2222", "b:2222"], "ps": ["c:2222"]},
 //!  "task": {"type": "worker", "index": 0}}
 //! ```
 //!
-//! A central storage strategy works on one machine and does nothing with it; it keeps a resolver
-//! that it was given for programs that branch on their task.
+//! A central storage strategy works on one machine and does not use the cluster. It only keeps a resolver that it
+//! gets, for programs that branch on their task.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -17,19 +17,19 @@ use super::launcher::{self, LaunchedRank};
 use crate::error::{Error, Result};
 use crate::text::Text;
 
-/// The environment variable that is read.
+/// The environment variable with the configuration.
 pub const VARIABLE: &str = "TF_CONFIG";
 
 /// The jobs whose tasks train, in the order of their ranks.
 const TRAINING: [&str; 2] = ["chief", "worker"];
 
-/// The task that programs run beside a cluster to evaluate; it need not be listed in it.
+/// The task that programs run beside a cluster for evaluation. The cluster need not list it.
 const EVALUATOR: &str = "evaluator";
 
-/// A cluster and this process's place in it.
+/// A cluster, and this process's place in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterResolver {
-    /// The jobs in the order of their names; each has the addresses of its tasks by number.
+    /// The jobs in the order of their names. Each has the addresses of its tasks, by task number.
     jobs: BTreeMap<Text, BTreeMap<usize, Text>>,
     task_type: Option<Text>,
     task_index: Option<usize>,
@@ -37,7 +37,7 @@ pub struct ClusterResolver {
 }
 
 impl ClusterResolver {
-    /// A resolver from all that the environment says: the variable `TF_CONFIG` and those of launchers.
+    /// A resolver from the whole environment: the variable `TF_CONFIG` and those of launchers.
     ///
     /// Fails as [`ClusterResolver::parse`] and [`launcher::place`] do, and with INVALID_ARGUMENT, naming
     /// both, if they disagree.
@@ -74,10 +74,10 @@ impl ClusterResolver {
         }
     }
 
-    /// A resolver from text in JSON. Fields other than `cluster` and `task` make no difference.
+    /// A resolver from text in JSON. Fields other than `cluster` and `task` are ignored.
     ///
-    /// Fails with INVALID_ARGUMENT, naming the place, for text that is not JSON or not of this
-    /// form, and for a task that the cluster does not have. `argument` names the text in messages.
+    /// Fails with INVALID_ARGUMENT, naming the place, for text that is not JSON or not of this form, and for a task
+    /// that is not in the cluster. `argument` names the text in messages.
     pub fn parse(text: &str, argument: &'static str) -> Result<ClusterResolver> {
         let wrong = |problem: String| Error::invalid(argument, problem);
         let whole: Value = serde_json::from_str(text).map_err(|error| {
@@ -109,7 +109,7 @@ impl ClusterResolver {
         Ok(resolver)
     }
 
-    /// Chiefs come first, then workers; no other job has ranks.
+    /// The rank by the cluster. Chiefs come first, then workers; no other job has ranks.
     fn place_in_cluster(&self) -> Option<LaunchedRank> {
         let (own, index) = (self.task_type.as_ref()?, self.task_index?);
         let mut ranks = TRAINING.iter().flat_map(|&job| {
@@ -121,7 +121,7 @@ impl ClusterResolver {
         Some(LaunchedRank { rank, size })
     }
 
-    /// Which of the processes that train this one is, if anything says.
+    /// Which of the training processes this one is, if the configuration or a launcher says it.
     pub fn place(&self) -> Option<LaunchedRank> {
         self.place
     }
@@ -159,12 +159,12 @@ impl ClusterResolver {
         Ok(tasks.iter().map(|(&index, address)| (index, address)))
     }
 
-    /// The job that this process is a task of, if the configuration says.
+    /// The job to which this process belongs, if the configuration says it.
     pub fn task_type(&self) -> Option<&Text> {
         self.task_type.as_ref()
     }
 
-    /// Which task of its job this process is, if the configuration says.
+    /// The number of this process's task in its job, if the configuration says it.
     pub fn task_index(&self) -> Option<usize> {
         self.task_index
     }
@@ -185,7 +185,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The tasks of a job: an array of addresses, or an object from numbers to addresses.
+/// The tasks of a job, from an array of addresses, or from an object of numbers and addresses.
 fn job_tasks(job: &str, tasks: &Value) -> Result<BTreeMap<usize, Text>, String> {
     let address = |place: String, value: &Value| {
         let text = value.as_str().filter(|text| !text.is_empty());
@@ -213,7 +213,7 @@ fn job_tasks(job: &str, tasks: &Value) -> Result<BTreeMap<usize, Text>, String> 
     }
 }
 
-/// The number of a task, which C has in 64 bits with a sign.
+/// The number of a task. It must fit in the signed 64 bits of C.
 fn task_number(number: Option<u64>) -> Option<usize> {
     i64::try_from(number?).ok()?.try_into().ok()
 }

@@ -1,9 +1,9 @@
-//! What the components of one leaf have in common.
+//! Common properties of the components of one leaf.
 
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Shape, Tensor, TensorMut};
 
-/// How many bytes the elements of `components` have.
+/// How many bytes the elements of all `components` have.
 pub(super) fn bytes_of(components: &[Tensor]) -> u64 {
     components.iter().map(|component| component.bytes() as u64).sum()
 }
@@ -25,7 +25,7 @@ pub(super) fn common_dtype(components: &[Tensor], doing: &str) -> Result<DType> 
     Ok(first.dtype())
 }
 
-/// What each replica has, for messages: `replica 0 [4, 2], replica 1 [3, 2]`.
+/// A property of each replica, for messages: `replica 0 [4, 2], replica 1 [3, 2]`.
 fn per_replica(components: &[Tensor], what: impl Fn(&Tensor) -> String) -> String {
     let texts = components.iter().enumerate();
     let texts: Vec<_> =
@@ -37,7 +37,7 @@ pub(super) fn shapes(components: &[Tensor]) -> String {
     per_replica(components, |component| component.shape().to_string())
 }
 
-/// Checks a tensor that the caller gave to receive a result.
+/// Checks a tensor that the caller passed to receive a result.
 pub(super) fn check_output(
     output: &TensorMut,
     dtype: DType,

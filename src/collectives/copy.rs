@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::observe::{self, Counter, Phase};
 use crate::tensor::{Tensor, TensorMut};
 
-/// How a value is written over another.
+/// How a value is assigned to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assignment {
     /// `to = from`
@@ -16,8 +16,7 @@ pub enum Assignment {
     Subtract,
 }
 
-/// A contiguous copy of `tensor` in memory of `device`: a fresh tensor, even if it already lies
-/// there.
+/// A contiguous copy of `tensor` in memory of `device`. It is a fresh tensor, even if `tensor` is already there.
 ///
 /// Fails with RESOURCE_EXHAUSTED if there is no memory for it.
 pub fn copy_to(tensor: &Tensor, device: DeviceId) -> Result<Tensor> {
@@ -25,7 +24,7 @@ pub fn copy_to(tensor: &Tensor, device: DeviceId) -> Result<Tensor> {
     tensor.copied_to(device)
 }
 
-/// Writes the elements of `from` to `to`, whatever their strides. Memory may be shared.
+/// Writes the elements of `from` to `to`, for any strides. The two may share memory.
 ///
 /// Fails with INVALID_ARGUMENT if dtype or shape differ or `to` is read-only.
 pub fn copy_into(from: &Tensor, to: &mut TensorMut) -> Result<()> {
@@ -33,11 +32,11 @@ pub fn copy_into(from: &Tensor, to: &mut TensorMut) -> Result<()> {
     to.copy_from(from)
 }
 
-/// Assigns `from` to `to`, adds it or subtracts it. Sums have the tensors' dtype: integers wrap,
-/// floats are rounded after the addition. Memory may be shared.
+/// Assigns `from` to `to`, adds it or subtracts it. Sums have the tensors' dtype: integers wrap, and floats are
+/// rounded after the addition. The two may share memory.
 ///
-/// Fails with INVALID_ARGUMENT if dtype or shape differ, if `to` is read-only, and if bool values
-/// should be added or subtracted.
+/// Fails with INVALID_ARGUMENT if dtype or shape differ, if `to` is read-only, and for additions and subtractions of
+/// bool.
 pub fn combine_into(assignment: Assignment, to: &mut TensorMut, from: &Tensor) -> Result<()> {
     let _copy = copying(from);
     match assignment {
@@ -47,7 +46,7 @@ pub fn combine_into(assignment: Assignment, to: &mut TensorMut, from: &Tensor) -
     }
 }
 
-/// A copy of `from` is going on.
+/// Starts the phase of a copy of `from`, for observers.
 fn copying(from: &Tensor) -> observe::PhaseSpan {
     let bytes = || from.bytes() as u64;
     let mut span = observe::span(Phase::Copy);

@@ -11,14 +11,14 @@ use crate::kernels::view::View;
 use crate::observe::{self, Counter, Phase};
 use crate::tensor::{Shape, Tensor, TensorMut};
 
-/// Concatenates `components` along `axis` (negative values count from the back), in replica
-/// order. They agree in dtype, rank and all other dimensions; any dtype will do, and parts of
-/// size 0 are fine. The result is `output` if one is given, which must not share memory with a
-/// component, else a fresh tensor on `destination`.
+/// Concatenates `components` along `axis` in replica order. Negative values count from the back. The components agree
+/// in dtype, rank and all other dimensions. Any dtype is allowed, and so are parts of size 0. The result is `output`
+/// if it is given. It must not share memory with a component. Without it the result is a fresh tensor on
+/// `destination`.
 ///
-/// Fails with INVALID_ARGUMENT, naming the shapes of all replicas, for components that do not fit
-/// together, for scalars, and for an output that does not fit; with OUT_OF_RANGE for an axis that
-/// is not there; with RESOURCE_EXHAUSTED if there is no memory for the result.
+/// Fails with INVALID_ARGUMENT, naming the shapes of all replicas, for components that do not fit each other, for
+/// scalars, and for an output that does not fit; with OUT_OF_RANGE for an axis that does not exist; with
+/// RESOURCE_EXHAUSTED if there is no memory for the result.
 pub fn gather(
     components: &[Tensor],
     axis: i64,
@@ -32,7 +32,7 @@ pub fn gather(
     let axis = shape.axis(axis)?;
     let Some(mut output) = output else {
         let fresh = Tensor::uninitialized(dtype, shape, destination)?;
-        // SAFETY: nobody else has it before it is returned.
+        // SAFETY: nobody else has the fresh tensor before it is returned.
         write(components, axis, &mut unsafe { fresh.assume_exclusive() })?;
         return Ok(fresh);
     };
@@ -56,7 +56,7 @@ fn write(components: &[Tensor], axis: usize, to: &mut TensorMut) -> Result<()> {
     Ok(())
 }
 
-/// The one axis along which the components' shapes differ, if there is one.
+/// The only axis along which the components' shapes differ, if there is exactly one.
 fn only_difference(components: &[Tensor]) -> Option<usize> {
     let first = components[0].shape();
     let mut differing = (0..first.rank())

@@ -1,8 +1,8 @@
 //! Collectives: per-replica components become one tensor on one device.
 //!
-//! The functions here take the components of one leaf, in replica order. Nests are taken apart
-//! and put together by the strategy. All block until the result is there and can be called from
-//! any thread; the work is shared by the worker set (see [`crate::executor::workers`]).
+//! The functions here take the components of one leaf, in replica order. The strategy takes nests apart and puts them
+//! together. All functions block until the result is complete, and can be called from any thread. The worker set
+//! shares the work (see [`crate::executor::workers`]).
 
 mod components;
 mod copy;

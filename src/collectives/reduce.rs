@@ -17,23 +17,22 @@ use crate::kernels::view::{View, ViewMut};
 use crate::observe::{self, Counter, Phase};
 use crate::tensor::{DType, MAX_RANK, Shape, Tensor, TensorMut};
 
-/// Reduces `components` over the replicas and, if `axes` are given, over those axes too (negative
-/// values count from the back; none means over replicas only; `None` also says that the caller can
-/// name none, so that messages do not advise to).
+/// Reduces `components` over the replicas and, if `axes` are given, over those axes too. Negative axes count from the
+/// back. An empty list means over replicas only. `None` means the same; it also says that the caller has no such
+/// argument, so that messages do not advise to use it.
 ///
-/// Without axes all components have one shape, and MEAN divides by their number. With axes they
-/// may differ in the sizes of these, MEAN divides by the number of elements that were added over
-/// all replicas, and empty components count none: over nothing at all SUM is 0 and MEAN is NaN.
-/// SUM keeps the dtype and integers wrap; MEAN of 8- and 16-bit integers is float32, of wider ones
-/// float64, for any number of replicas. Floats accumulate wider and are rounded once; the bits
-/// depend on values, shapes and replica order alone.
+/// Without axes all components have one shape, and MEAN divides by their number. With axes they may differ in the
+/// sizes of these axes. MEAN then divides by the number of elements that were added over all replicas, and empty
+/// components add nothing to that number. Over no element at all, SUM is 0 and MEAN is NaN. SUM keeps the dtype, and
+/// integers wrap. MEAN of 8- and 16-bit integers is float32, and of wider ones float64, for any number of replicas.
+/// Floats accumulate in a wider type and are rounded once. The bits depend only on values, shapes and replica order.
 ///
-/// The result is `output` if one is given, which must not share memory with a component, else a
-/// fresh tensor on `destination`.
+/// The result is `output` if it is given. It must not share memory with a component. Without it the result is a fresh
+/// tensor on `destination`.
 ///
-/// Fails with INVALID_ARGUMENT, naming the shapes or dtypes of all replicas, for components that
-/// do not fit together, for bool, for repeated axes, and for an output that does not fit; with
-/// OUT_OF_RANGE for an axis that is not there; with RESOURCE_EXHAUSTED if there is no memory.
+/// Fails with INVALID_ARGUMENT, naming the shapes or dtypes of all replicas, for components that do not fit each
+/// other, for bool, for repeated axes, and for an output that does not fit; with OUT_OF_RANGE for an axis that does
+/// not exist; with RESOURCE_EXHAUSTED if there is no memory.
 pub fn reduce(
     op: ReduceOp,
     components: &[Tensor],
@@ -44,22 +43,22 @@ pub fn reduce(
     let _reduce = observe::span(Phase::Reduce);
     let mut batch = ReductionBatch::default();
     let result = batch.reduce(op, components, axes, destination, output)?;
-    // SAFETY: nobody else has the result before it is returned, or, if it was given, before the
-    // right to write it is.
+    // SAFETY: a fresh result belongs to nobody else before it is returned. For an `output`, the caller has the
+    // exclusive right to write it.
     unsafe { batch.run() };
     Ok(result)
 }
 
-/// What a replica contributes to a reduction, and where it gets the result; both in host memory.
+/// What a replica contributes to a reduction, and where its result is written. Both are in host memory.
 pub struct InAndOut<'a> {
-    /// What it contributes.
+    /// The contribution.
     pub input: View<'a>,
-    /// As many elements, of the dtype of the result.
+    /// The result: as many elements, of the result's dtype.
     pub output: ViewMut<'a>,
 }
 
-/// As [`reduce`], over replicas alone, to all outputs. False, and nothing is done, if the inputs differ in dtype
-/// or shape.
+/// Like [`reduce`], over replicas alone, and writes all outputs. If the inputs differ in dtype or shape it does
+/// nothing and returns false.
 pub fn reduce_to_each(op: ReduceOp, parts: &mut [&mut InAndOut<'_>]) -> Result<bool> {
     let [first, others @ ..] = parts else { return Ok(false) };
     let inputs: Vec<View> = [&*first].into_iter().chain(&*others).map(|part| part.input).collect();
@@ -85,8 +84,8 @@ pub fn reduce_to_each(op: ReduceOp, parts: &mut [&mut InAndOut<'_>]) -> Result<b
     Ok(true)
 }
 
-/// Reductions that are carried out together, as one piece of work for the workers. Those over axes
-/// are done at once, one by one.
+/// Reductions that are carried out together, as one piece of work for the workers. Reductions over axes are carried
+/// out at once, one by one.
 #[derive(Default)]
 pub struct ReductionBatch {
     planned: Vec<Planned<'static>>,
@@ -95,8 +94,8 @@ pub struct ReductionBatch {
 }
 
 impl ReductionBatch {
-    /// As [`reduce`], except that the result is not written before [`ReductionBatch::run`]. `output` may
-    /// share no memory with anything else in the batch.
+    /// Like [`reduce`], except that the result is not written before [`ReductionBatch::run`]. `output` must not share
+    /// memory with anything else in the batch.
     pub fn reduce(
         &mut self,
         op: ReduceOp,
@@ -133,9 +132,8 @@ impl ReductionBatch {
             Some(output) => output.done(),
             None => Tensor::uninitialized(dtype, shape, destination)?,
         };
-        // SAFETY: the views are used when the batch runs, by when it still has the tensors. Who has
-        // it run guarantees that the result is its alone, which is a fresh one, or was this
-        // call's.
+        // SAFETY: the views are used when the batch runs, and the batch still has the tensors then. The caller of
+        // `run` guarantees that nobody else uses the result, which is fresh or was exclusively this call's.
         let planned = unsafe {
             let output = result.assume_exclusive().into_view()?.held();
             Planned::new(op, views.into_iter().map(|view| view.held()).collect(), output)?
@@ -145,7 +143,7 @@ impl ReductionBatch {
         Ok(result)
     }
 
-    /// Carries out what was planned.
+    /// Carries out the planned reductions.
     ///
     /// # Safety
     /// Nobody reads or writes the results before this returns, and nobody writes the components.
@@ -155,7 +153,7 @@ impl ReductionBatch {
     }
 }
 
-/// The components, those of GPUs as copies in host memory.
+/// The components. Those on GPUs are copied to host memory.
 fn in_host_memory(components: &[Tensor]) -> Result<Cow<'_, [Tensor]>> {
     if components.iter().all(|component| component.device().is_host_memory()) {
         return Ok(Cow::Borrowed(components));
@@ -186,15 +184,15 @@ fn reduce_on_gpu(
         .collect::<Result<_>>()?;
     let inputs: Vec<GpuPlace> = here.iter().map(Tensor::place).collect();
     let place = output.place();
-    // SAFETY: inputs and output are those of tensors, whose memory is freed on the stream. Nobody else
-    // has the output: it was just made, or the right to write it was given.
+    // SAFETY: inputs and output are tensors, whose memory is freed on the stream. Nobody else has the output: it was
+    // just made, or the right to write it was passed.
     on_gpu(gpu, |launcher| unsafe {
         launcher.reduce_over_replicas(&[GpuReduction { op, inputs: &inputs, output: place }])
     })?;
     Ok(output)
 }
 
-/// The axes as a mask, after a check that all components have as many dimensions.
+/// The axes as a mask, after a check that all components have the same number of dimensions.
 fn reduced_axes(components: &[Tensor], axes: &[i64]) -> Result<AxisMask> {
     let first = components[0].shape();
     if components.iter().any(|component| component.shape().rank() != first.rank()) {

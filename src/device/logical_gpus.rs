@@ -1,4 +1,4 @@
-//! How the cards of a process are divided into logical GPUs.
+//! How the cards of a process are split into logical GPUs.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,19 +8,19 @@ use crate::device::cuda::gpu::GpuAddress;
 /// The most logical GPUs that a card can be split into.
 pub(super) const MAX_PER_CARD: u32 = 64;
 
-/// A logical GPU: its card, and which part of that it is. Unlike its number it stays when another card is
-/// split.
+/// A logical GPU as a card and the number of its part. Unlike the number of the logical GPU, this does not change
+/// when another card is split.
 type CardPart = (u32, u32);
 
-/// The logical GPUs of each card that was split: how many bytes each may have. A card that is not here
-/// is one logical GPU with all of its memory.
+/// For each card that was split, the limits in bytes of its logical GPUs. A card that is not here is one logical GPU
+/// with all of its memory.
 #[derive(Debug)]
 pub(super) struct LogicalGpus {
     limits: BTreeMap<u32, Box<[Option<u64>]>>,
     given: BTreeMap<CardPart, GivenResources>,
 }
 
-/// What the program has given for a logical GPU: addresses of a stream to work on, and of a memory pool.
+/// External resources of a logical GPU: the addresses of a stream and of a memory pool of the program.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct GivenResources {
     pub(super) stream: Option<usize>,
@@ -28,24 +28,24 @@ pub(super) struct GivenResources {
 }
 
 impl LogicalGpus {
-    /// Each card is one.
+    /// The state in which each card is one logical GPU.
     pub(super) const fn new() -> LogicalGpus {
         LogicalGpus { limits: BTreeMap::new(), given: BTreeMap::new() }
     }
 
-    /// Splits a card anew. Streams and pools that were given stay with their parts of cards, whose numbers
-    /// may be others now; those of parts that go away are forgotten.
+    /// Splits a card anew. External streams and pools stay with their parts of cards, even if the parts get other
+    /// numbers. Those of parts that no longer exist are dropped.
     pub(super) fn split(&mut self, card: u32, limits: Box<[Option<u64>]>) {
         self.given.retain(|&(on, part), _| on != card || (part as usize) < limits.len());
         self.limits.insert(card, limits);
     }
 
-    /// What was given for the logical GPU with this number.
+    /// The external resources of the logical GPU with this number.
     pub(super) fn given(&mut self, index: u32) -> &mut GivenResources {
         self.given.entry(self.part(index)).or_default()
     }
 
-    /// The one with this number, however many cards there are.
+    /// The logical GPU with this number as a part of a card, for any number of cards.
     fn part(&self, index: u32) -> CardPart {
         let (mut card, mut part) = (0, index);
         while part >= self.of_card(card) {
@@ -58,18 +58,18 @@ impl LogicalGpus {
         self.limits.get(&card).map_or(1, |limits| limits.len() as u32)
     }
 
-    /// How many there are on `cards` cards.
+    /// How many logical GPUs `cards` cards have.
     pub(super) fn count(&self, cards: u32) -> u32 {
         (0..cards).map(|card| self.of_card(card)).sum()
     }
 
-    /// The numbers of those on a card.
+    /// The numbers of a card's logical GPUs.
     pub(super) fn on_card(&self, card: u32) -> Range<u32> {
         let first = self.count(card);
         first..first + self.of_card(card)
     }
 
-    /// Where the one with this number is to be found, of those on `cards` cards.
+    /// Where the logical GPU with this number is, if `cards` cards have it.
     pub(super) fn place(&self, index: u32, cards: u32) -> Option<GpuAddress> {
         let (card, part) = self.part(index);
         if card >= cards {
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(gpus.place(5, 3), None);
     }
 
-    /// Every split of every card, before and after which each part of a card has what was given for it.
+    /// Tests every split of every card: before and after it, each part of a card has its own external resources.
     #[test]
     fn what_was_given_stays_with_its_part_of_a_card() {
         const CARDS: u32 = 3;

@@ -1,4 +1,4 @@
-//! Devices: their names, which of them there are, and the memory and threads of each.
+//! Devices: their names, their number, and the memory and threads of each.
 
 #![expect(
     unsafe_code,
@@ -38,12 +38,12 @@ impl DeviceKind {
 pub struct DeviceId {
     /// CPU or GPU.
     pub kind: DeviceKind,
-    /// Its number among the logical devices of its kind.
+    /// Its index among the logical devices of its kind.
     pub index: u32,
 }
 
 impl DeviceId {
-    /// `CPU:0`, where the host's memory is.
+    /// `CPU:0`, the device of the host's memory.
     pub const HOST: DeviceId = DeviceId { kind: DeviceKind::Cpu, index: 0 };
 
     /// The logical CPU with this number.
@@ -60,13 +60,13 @@ impl DeviceId {
 /// How much memory a device has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryInfo {
-    /// All of it.
+    /// All of the device's memory.
     pub total_bytes: u64,
-    /// What could be allocated now, if nobody else asks.
+    /// The memory that could be allocated now, if nobody else allocates.
     pub available_bytes: u64,
 }
 
-/// The short name, `CPU:0`.
+/// Shows the short name, such as `CPU:0`.
 impl fmt::Display for DeviceId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:{}", self.kind.name(), self.index)

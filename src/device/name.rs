@@ -1,4 +1,4 @@
-//! Device names in every form that the field uses, and their canonical form.
+//! Device names in every form that is in common use, and their canonical form.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 /// A full device name: `/job:localhost/replica:0/task:0/device:CPU:0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceName {
-    /// The job, `localhost` unless a cluster says otherwise.
+    /// The job, which is `localhost` unless a cluster has another name for it.
     pub job: String,
     /// The replica of the job.
     pub replica: u32,
@@ -24,10 +24,9 @@ impl DeviceName {
         DeviceName { job: "localhost".into(), replica: 0, task: 0, device }
     }
 
-    /// Reads a name. Parts may be missing; they come from `defaults`. `CPU:1`, `cpu:1`, `/cpu:1`,
-    /// `/device:CPU:1` and the full form mean the same; `CPU` and `CPU:*` mean index 0; the empty
-    /// name is all defaults. INVALID_ARGUMENT names the part that is wrong. Whether the device
-    /// exists is not asked.
+    /// Parses a name. Missing parts come from `defaults`. `CPU:1`, `cpu:1`, `/cpu:1`, `/device:CPU:1` and the full
+    /// form mean the same. `CPU` and `CPU:*` mean index 0. The empty name means all defaults. Fails with
+    /// INVALID_ARGUMENT, naming the part that is wrong. It does not check whether the device exists.
     pub fn parse(name: &str, defaults: &DeviceName) -> Result<DeviceName> {
         let wrong = |problem: String| Error::invalid("device", format!("'{name}': {problem}"));
         let (mut job, mut replica, mut task, mut device) = (None, None, None, None);
@@ -90,7 +89,7 @@ impl DeviceName {
         })
     }
 
-    /// Whether the name is of a device of this process.
+    /// Whether the name belongs to a device of this process.
     pub fn is_local(&self) -> bool {
         self.job == "localhost" && self.replica == 0 && self.task == 0
     }

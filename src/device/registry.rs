@@ -1,9 +1,8 @@
-//! Which devices this process has: the physical ones, and the logical ones that strategies use.
+//! The devices of this process: the physical ones, and the logical ones that strategies use.
 //!
-//! The host is one physical CPU. It starts as one logical CPU and can be split into more, each
-//! with its share of the processors. Each CUDA device starts as one logical GPU and can be split into
-//! more, each with its share of the memory, until one of them is used. All functions may be called from
-//! any thread.
+//! The host is one physical CPU. It starts as one logical CPU. It can be split into more, and each has a share of the
+//! processors. Each CUDA device starts as one logical GPU. Until one of its logical GPUs is used, it can be split
+//! into more, and each has a share of the memory. All functions may be called from any thread.
 
 mod table;
 
@@ -16,45 +15,46 @@ use crate::device::{DeviceId, DeviceKind, MemoryInfo};
 use crate::error::{Error, Result};
 use crate::executor::affinity::{self, CpuSet};
 
-/// How many physical devices of this kind there are: one CPU, which is the host, and the CUDA
-/// devices that the driver shows to this process. The first question about GPUs starts the driver.
+/// How many physical devices of this kind there are: one CPU, which is the host, and the CUDA devices that the driver
+/// shows to this process. The first call about GPUs starts the driver.
 pub fn physical_count(kind: DeviceKind) -> u32 {
     REGISTRY.physical_count(kind)
 }
 
-/// How many logical devices of this kind there are; their indices are 0 to one less.
+/// How many logical devices of this kind there are. Their indices are 0 to one less than this number.
 pub fn logical_count(kind: DeviceKind) -> u32 {
     REGISTRY.logical_count(kind)
 }
 
-/// Splits a physical device into `count` logical ones, in place of the split before. The host
-/// takes 1 to [`MAX_LOGICAL_CPUS`]; a GPU takes 1 to 64, each of which may have an equal share of its
-/// memory. NOT_FOUND if there is no such physical device, INVALID_ARGUMENT for a count outside of the
-/// limits, FAILED_PRECONDITION while a device that would vanish is held, and for a GPU once one of its
-/// logical GPUs or one with a higher number was used; then nothing changes. Strategies that exist keep
+/// Splits a physical device into `count` logical devices. This replaces an earlier split. The host takes 1 to
+/// [`MAX_LOGICAL_CPUS`]. A GPU takes 1 to 64, and each may use an equal share of its memory. Existing strategies keep
 /// the processors they have.
+///
+/// Fails, with nothing changed, with NOT_FOUND if there is no such physical device; with INVALID_ARGUMENT for a count
+/// outside of the limits; with FAILED_PRECONDITION while a device that would vanish is held, and for a GPU once one
+/// of its logical GPUs, or one with a higher number, was used.
 pub fn set_logical_count(kind: DeviceKind, physical_ordinal: u32, count: u32) -> Result<()> {
     REGISTRY.set_logical_count(kind, physical_ordinal, count)
 }
 
-/// Splits a card into logical GPUs that may have so many bytes each, or whatever the card has. The rest
-/// as [`set_logical_count`].
+/// Splits a card into logical GPUs. Each may use as many bytes as its limit, or without a limit as many as the card
+/// has. Everything else is as in [`set_logical_count`].
 pub fn split_gpu(physical_ordinal: u32, limits: &[Option<u64>]) -> Result<()> {
     REGISTRY.require_physical(DeviceKind::Gpu, physical_ordinal, "physical_ordinal: ")?;
     REGISTRY.split_gpu(physical_ordinal, limits)
 }
 
-/// The device, if it exists; else NOT_FOUND.
+/// Returns the device if it exists. Fails with NOT_FOUND if it does not.
 pub fn require(device: DeviceId) -> Result<DeviceId> {
     REGISTRY.require(device).map(|_| device)
 }
 
-/// Has a logical GPU work on a stream of the program's, whose address this is, or again on one of its own.
-/// NOT_FOUND if there is no such device, FAILED_PRECONDITION once it was used, INVALID_ARGUMENT for a stream
-/// of a CPU, and for one that is not of the GPU's primary context.
+/// Sets the external stream, by its address, on which a logical GPU works. `None` sets its own stream again. Fails
+/// with NOT_FOUND if there is no such device; with FAILED_PRECONDITION once it was used; with INVALID_ARGUMENT for a
+/// stream of a CPU, and for a stream that is not of the GPU's primary context.
 pub fn set_stream(device: DeviceId, stream: Option<usize>) -> Result<()> {
     if needs_note(device, "stream", "works on its stream", stream.is_some())? {
-        // Before the lock: the driver is asked.
+        // The driver is asked before the lock is taken.
         if let Some(stream) = stream {
             cuda::external::check_stream(card_of(device)?, stream)?;
         }
@@ -63,8 +63,8 @@ pub fn set_stream(device: DeviceId, stream: Option<usize>) -> Result<()> {
     Ok(())
 }
 
-/// Has a logical GPU's memory come from a memory pool of the program's, whose address this is, or again from
-/// its card's. Fails as [`set_stream`] does.
+/// Sets the external memory pool, by its address, from which a logical GPU gets its memory. `None` sets its card's
+/// pool again. Fails as [`set_stream`] does.
 pub fn set_memory_pool(device: DeviceId, pool: Option<usize>) -> Result<()> {
     if needs_note(device, "pool", "has memory", pool.is_some())? {
         if let Some(pool) = pool {
@@ -82,8 +82,8 @@ fn card_of(device: DeviceId) -> Result<u32> {
     place.map(|place| place.card).ok_or_else(|| REGISTRY.absent(device, cards))
 }
 
-/// Whether a thing of the program's, or none, can be noted for a GPU that was not used yet. Of a CPU there is
-/// nothing to note.
+/// Whether an external stream or pool, or `None`, is to be stored for a GPU. Fails if the GPU was used. For a CPU
+/// there is nothing to store.
 fn needs_note(device: DeviceId, what: &'static str, since: &str, is_given: bool) -> Result<bool> {
     REGISTRY.require(device)?;
     if device.kind == DeviceKind::Cpu {
@@ -100,8 +100,8 @@ fn needs_note(device: DeviceId, what: &'static str, since: &str, is_given: bool)
     Ok(true)
 }
 
-/// A logical GPU, opened if nobody has yet, which takes a second. NOT_FOUND if there is no such device,
-/// UNAVAILABLE if it cannot be used.
+/// A logical GPU. The first call opens it, which takes a second. Fails with NOT_FOUND if there is no such device, and
+/// with UNAVAILABLE if it cannot be used.
 pub fn gpu(device: DeviceId) -> Result<&'static Gpu> {
     REGISTRY.require(device)?;
     let cards = REGISTRY.card_count();
@@ -112,37 +112,36 @@ pub fn gpu(device: DeviceId) -> Result<&'static Gpu> {
     Gpu::at(place.ok_or_else(|| Error::Internal(format!("{device} is no GPU")))?)
 }
 
-/// The first logical GPU of a card, by the card's number. NOT_FOUND if there is no such card.
+/// The first logical GPU of a card, by the card's number. Fails with NOT_FOUND if there is no such card.
 pub fn gpu_of_card(card: u32) -> Result<DeviceId> {
     REGISTRY.require_physical(DeviceKind::Gpu, card, "")?;
     let index = REGISTRY.state.lock().gpus.on_card(card).start;
     Ok(DeviceId { kind: DeviceKind::Gpu, index })
 }
 
-/// Makes sure that there are at least `count` logical CPUs; never takes any away.
-/// INVALID_ARGUMENT for a count outside of 1 to [`MAX_LOGICAL_CPUS`].
+/// Makes sure that there are at least `count` logical CPUs. It never removes any. Fails with INVALID_ARGUMENT for a
+/// count outside of 1 to [`MAX_LOGICAL_CPUS`].
 pub fn ensure_logical_cpus(count: u32) -> Result<()> {
     REGISTRY.ensure_logical_cpus(count)
 }
 
-/// The logical device that a name means, in any form that
-/// [`DeviceName::parse`](crate::device::name::DeviceName::parse) takes.
-/// INVALID_ARGUMENT if it is no name; NOT_FOUND if it is of another process or if there is no such
-/// device, with what there is and how to get more. Messages begin with `argument`, the caller's
-/// word for the name.
+/// The logical device with this name, in any form that [`DeviceName::parse`](crate::device::name::DeviceName::parse)
+/// takes. Fails with INVALID_ARGUMENT if it is not a name. Fails with NOT_FOUND if it is a name of another process,
+/// or if there is no such device; the message then lists the devices and how to get more. Messages begin with
+/// `argument`, the caller's word for the name.
 pub fn resolve(name: &str, argument: &'static str) -> Result<DeviceId> {
     REGISTRY.resolve(name, argument)
 }
 
-/// Keeps these devices from vanishing for as long as the result lives. A device may be held many
-/// times. NOT_FOUND if one of them does not exist; then none is held.
+/// Keeps these devices from vanishing for as long as the result lives. A device may be held several times. Fails with
+/// NOT_FOUND if one of them does not exist; then none is held.
 pub fn hold(devices: &[DeviceId]) -> Result<DeviceHold> {
     REGISTRY.hold(devices)
 }
 
-/// The memory of the physical device that a logical device is a part of. NOT_FOUND if there is no
-/// such device, UNAVAILABLE if the system or the driver does not say. For a GPU this makes its
-/// primary context current for a moment, which is slow if nobody in the process holds it.
+/// The memory of the physical device that a logical device is a part of. Fails with NOT_FOUND if there is no such
+/// device, and with UNAVAILABLE if the system or the driver does not report it. For a GPU this makes its primary
+/// context current for a moment, which is slow if nobody in the process holds the context.
 pub fn memory_info(device: DeviceId) -> Result<MemoryInfo> {
     REGISTRY.require(device)?;
     match device.kind {
@@ -163,9 +162,8 @@ pub fn memory_info(device: DeviceId) -> Result<MemoryInfo> {
     }
 }
 
-/// The processors of a logical CPU, by the number of logical CPUs that there are now: its
-/// [`affinity::share`] of `all`. NOT_FOUND if there is no such device; UNIMPLEMENTED for a GPU, which
-/// has none of its own.
+/// The processors of a logical CPU, for the present number of logical CPUs: its [`affinity::share`] of `all`. Fails
+/// with NOT_FOUND if there is no such device, and with UNIMPLEMENTED for a GPU, which has no processors of its own.
 pub fn processors(device: DeviceId, all: &CpuSet) -> Result<CpuSet> {
     if device.kind == DeviceKind::Gpu {
         return Err(Error::Unimplemented(format!("{device} has no processors of the host")));

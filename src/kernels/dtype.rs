@@ -42,7 +42,7 @@ impl DType {
         DType::Bool,
     ];
 
-    /// Those of numbers: all but bool.
+    /// The numeric types: all types except bool.
     pub const NUMERIC: &[DType] = match DType::ALL.split_last() {
         Some((DType::Bool, numbers)) => numbers,
         _ => panic!("bool is the last of all"),
@@ -68,8 +68,8 @@ impl DType {
         !self.is_float() && self != DType::Bool
     }
 
-    /// The dtype of a MEAN over elements of this type: floats keep theirs, 8- and 16-bit integers
-    /// give float32, wider ones float64. bool has no mean.
+    /// The dtype of a MEAN over elements of this type. Floats keep their type, 8- and 16-bit integers give float32,
+    /// and wider integers give float64. bool has no mean.
     pub fn mean_dtype(self) -> Option<DType> {
         match self {
             DType::Bool => None,
@@ -127,8 +127,8 @@ elements! {
     u8 => UInt8, u16 => UInt16, u32 => UInt32, u64 => UInt64,
 }
 
-/// Runs an expression with `$element` standing for the Rust type that is listed for a numeric dtype; for bool
-/// it runs the expression after `else`.
+/// Runs an expression in which `$element` stands for the Rust type that is listed for a numeric dtype. For bool it
+/// runs the expression after `else`.
 macro_rules! for_listed {
     (
         $dtype:expr, $element:ident => $body:expr, else $fallback:expr;
@@ -146,8 +146,8 @@ macro_rules! for_listed {
 }
 pub(crate) use for_listed;
 
-/// Runs an expression with `$element` standing for the Rust type of a numeric dtype; for bool it
-/// runs the expression after `else`.
+/// Runs an expression in which `$element` stands for the Rust type of a numeric dtype. For bool it runs the
+/// expression after `else`.
 ///
 /// ```ignore
 /// for_numeric!(dtype, T => sum::<T>(..), else Err(..))
@@ -164,8 +164,8 @@ macro_rules! for_numeric {
 }
 pub(crate) use for_numeric;
 
-/// The same for what has the same bits with signed and with unsigned integers, such as sums that wrap:
-/// `$element` stands for the unsigned type of both.
+/// The same for operations that give equal bits for signed and unsigned integers, such as sums that wrap. `$element`
+/// stands for the unsigned type of both.
 macro_rules! for_wrapping {
     ($dtype:expr, $element:ident => $body:expr, else $fallback:expr) => {
         $crate::kernels::dtype::for_listed!(

@@ -1,9 +1,9 @@
-//! Which instructions the loops use: an argument of every kernel, by default chosen once per
+//! Which instructions the loops use. They are an argument of every kernel; by default they are chosen once per
 //! process.
 //!
-//! A loop is written once, as a [`Kernel`] whose `run` is inlined, and compiled once per
-//! instruction set. All of them give the same bits: no loop depends on the vector width, and a multiplication
-//! is fused with an addition only where its product is exact.
+//! A loop is written once, as a [`Kernel`] whose `run` is inlined, and compiled once per instruction set. All
+//! instruction sets give the same bits: no loop depends on the vector width, and a multiplication is fused with an
+//! addition only where its product is exact.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -15,11 +15,11 @@ use crate::kernels::dtype::{DType, Element};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum InstructionSet {
-    /// What every processor of the architecture has.
+    /// The instructions that every processor of the architecture has.
     Baseline = 1,
     /// AVX2, FMA and F16C (x86-64).
     Avx2 = 2,
-    /// AVX-512 F, BW, DQ and VL beside those (x86-64).
+    /// The instructions of `Avx2`, and AVX-512 F, BW, DQ and VL (x86-64).
     Avx512 = 3,
 }
 
@@ -65,16 +65,16 @@ impl InstructionSet {
     }
 }
 
-/// Leave to use a set: there is none for a set that the processor lacks. Kernels get one as an
-/// argument, and so compute with the set that their caller names.
+/// The permission to use an instruction set. A value exists only for a set that the processor has. Kernels get it as
+/// an argument, and so compute with the set that their caller chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instructions(InstructionSet);
 
 impl Instructions {
-    /// Those that every processor has.
+    /// The instructions that every processor has.
     pub const BASELINE: Instructions = Instructions(InstructionSet::Baseline);
 
-    /// Those of `set`.
+    /// The instructions of `set`.
     ///
     /// Fails with UNAVAILABLE if this processor lacks them.
     pub fn of(set: InstructionSet) -> Result<Instructions> {
@@ -84,14 +84,14 @@ impl Instructions {
         Err(Error::Unavailable(format!("this processor has no {}", set.name())))
     }
 
-    /// Those of every set that this processor has, the best last.
+    /// The instructions of every set that this processor has, the best last.
     pub fn all() -> impl DoubleEndedIterator<Item = Instructions> + Clone {
         let sets = InstructionSet::ALL.into_iter().filter(|set| set.is_available());
         sets.map(Instructions)
     }
 
-    /// What this process uses: the best that the processor has, unless [`VARIABLE`] names another.
-    /// Chosen at the first call, and the same ever after.
+    /// The instructions that this process uses: the best that the processor has, unless [`VARIABLE`] names another
+    /// set. They are chosen at the first call and never change.
     pub fn chosen() -> Instructions {
         static CHOSEN: OnceLock<Instructions> = OnceLock::new();
         *CHOSEN.get_or_init(|| {
@@ -103,29 +103,29 @@ impl Instructions {
         })
     }
 
-    /// Which set.
+    /// The instruction set.
     #[inline(always)]
     pub fn set(self) -> InstructionSet {
         self.0
     }
 
-    /// Whether loops of their own for the usual cases are worth their room: not for what only x86-64
-    /// processors of before 2013 use, which take the loop that does for every case.
+    /// Whether special loops for the usual cases are worth their code size. They are not for the baseline of x86-64,
+    /// which only processors from before 2013 use: there, the general loop handles every case.
     #[inline(always)]
     pub fn has_special_loops(self) -> bool {
         cfg!(not(target_arch = "x86_64")) || self.0 != InstructionSet::Baseline
     }
 }
 
-/// A loop to be compiled for each instruction set.
+/// A loop that is compiled for each instruction set.
 pub trait Kernel {
-    /// The widest instructions that the loop is compiled for; processors with wider ones run it with these. What
-    /// no training step waits for, such as sums of integers, is compiled once, for every processor.
+    /// The widest instructions that the loop is compiled for. Processors with wider ones run it with these. Loops that no
+    /// training step waits for, such as sums of integers, are compiled once, for the baseline.
     const WIDEST: InstructionSet = InstructionSet::Avx512;
 
-    /// Runs the loop with `instructions`, which are known when it is compiled. Implementations are
-    /// `#[inline(always)]`, and so is what they call in the loop: only then is it compiled with the
-    /// instructions of the set.
+    /// Runs the loop with `instructions`, which are known when the loop is compiled. Implementations are
+    /// `#[inline(always)]`, and so are the functions that they call in the loop. Only then does the compiler use the
+    /// instructions of the set for them.
     fn run(self, instructions: Instructions);
 }
 
@@ -180,9 +180,8 @@ fn run_avx512(kernel: impl Kernel) {
     kernel.run(Instructions(InstructionSet::Avx512));
 }
 
-/// To be called at the end of a loop over blocks of elements. It costs nothing, and keeps compilers
-/// from turning the loop into one that gathers single elements of many blocks, which is several
-/// times slower.
+/// Called at the end of a loop over blocks of elements. The call costs nothing. It keeps compilers from turning the
+/// loop into one that gathers single elements of many blocks, which is several times slower.
 #[inline(always)]
 pub fn keep_to_blocks() {
     compiler_fence(Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Shapes and strides: checked arithmetic over at most eight dimensions, nothing allocated.
+//! Shapes and strides: checked arithmetic over at most eight dimensions, without allocation.
 
 use std::fmt;
 use std::ops::Deref;
@@ -26,8 +26,8 @@ impl Shape {
                 format!("{} dimensions; at most {MAX_RANK} are supported", sizes.len()),
             ));
         }
-        // Zero-size dimensions hide an overflow of the others, so they count as one here: slices
-        // and strides of such a shape must stay representable too.
+        // A dimension of size 0 hides an overflow of the other dimensions. So it counts as 1 here: slices and strides
+        // of such a shape must be representable too.
         let bound =
             sizes.iter().try_fold(1usize, |product, &size| product.checked_mul(size.max(1)));
         if bound.is_none_or(|bound| bound > isize::MAX as usize) {
@@ -117,7 +117,7 @@ impl fmt::Debug for Shape {
     }
 }
 
-/// A shape and the distance, in elements, between neighbours along each of its axes.
+/// A shape and, for each axis, the distance between neighbours in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The sizes.
@@ -136,8 +136,8 @@ impl Layout {
         Layout { shape, strides }
     }
 
-    /// A layout with these strides, in elements. Refuses strides that reach past what memory can
-    /// address or before the first element.
+    /// A layout with these strides, in elements. Refuses strides that reach before the first element or past what
+    /// memory can address.
     pub fn strided(shape: Shape, strides: &[isize]) -> Result<Layout> {
         if strides.len() != shape.rank() {
             return Err(Error::invalid(
@@ -197,9 +197,9 @@ impl Layout {
         true
     }
 
-    /// Whether two positions may share an element. Axes in the order of their strides must each
-    /// step past all that the axes before them reach; layouts that interleave without sharing are
-    /// taken for overlapping, since telling them apart is a number puzzle and nobody makes them.
+    /// Whether two positions may share an element. In the order of their strides, each axis must step past everything
+    /// that the axes before it reach. A layout that interleaves without sharing also counts as overlapping: finding
+    /// out the difference is a hard number problem, and nobody makes such layouts.
     pub fn has_overlap(&self) -> bool {
         if self.shape.elements() == 0 {
             return false;
@@ -221,8 +221,8 @@ impl Layout {
         })
     }
 
-    /// Every `step`-th position from `start` to before `stop` along `axis`: the layout, and how
-    /// many elements further its first one lies.
+    /// Takes every `step`-th position along `axis`, from `start` to before `stop`. Returns the layout, and the
+    /// distance in elements between the first element of this layout and the first of the result.
     pub fn slice(
         &self,
         axis: usize,

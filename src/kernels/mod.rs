@@ -1,14 +1,14 @@
-//! The loops over memory. A kernel takes plain views and knows nothing of tensors, replicas or C.
+//! The loops over memory. A kernel takes plain views; it uses nothing of tensors, replicas or C.
 //!
-//! What the loops have in common stands here: element types, shapes and strides, views, instruction
-//! sets, and the ways to write memory and to walk it. The loops themselves, by what they do:
+//! This module has what the loops have in common: element types, shapes and strides, views, instruction sets, and the
+//! ways to write memory and to walk it. The loops themselves are sorted by what they do:
 //!
-//! - [`cuda`]: the same loops for GPUs, and what launches them.
-//! - [`copy`]: copies, fills, concatenations, additions in place.
-//! - [`float`]: what floating-point elements can be, and how they are converted.
+//! - [`cuda`]: the same loops for GPUs, and the code that launches them.
+//! - [`copy`]: copies, fills, concatenations and additions in place.
+//! - [`float`]: the floating-point element types and their conversions.
 //! - [`reduce`]: sums and means over replicas and axes.
-//! - [`rows`]: slices along dimension 0, picked by number.
-//! - [`update`]: gradients of all replicas into the update of a variable, and norms.
+//! - [`rows`]: slices along dimension 0, selected by number.
+//! - [`update`]: the update of a variable from the gradients of all replicas, and norms.
 
 #![expect(unsafe_code, reason = "loops over memory that was checked before they begin")]
 

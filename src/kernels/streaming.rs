@@ -1,10 +1,10 @@
 //! Writing past the caches.
 //!
-//! An ordinary store to a line that is in no cache first reads the line. For a large output that is
-//! written as a whole and not read, that is a third of the traffic of a copy and moves everything
-//! else out of the caches. Streaming (non-temporal) stores of whole lines leave it out. They are
-//! AVX-512's where that is in use, one for a line, else SSE2's, which every x86-64 processor has.
-//! Elsewhere the stores are ordinary ones. The bytes written are the same.
+//! An ordinary store to a line that is in no cache first reads the line. For a large output that is written as a
+//! whole and not read soon, this read is a third of the traffic of a copy, and the output displaces everything else
+//! from the caches. Streaming (non-temporal) stores of whole lines avoid both. If AVX-512 is in use, they are its
+//! stores, one for a line. Else they are those of SSE2, which every x86-64 processor has. On other architectures the
+//! stores are ordinary ones. The bytes written are the same.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,15 +15,15 @@ use crate::kernels::instruction_set::Instructions;
 /// The unit in which memory and caches exchange bytes.
 pub const LINE: usize = 64;
 
-/// The size of the last-level cache where the system does not say it.
+/// The size of the last-level cache that is assumed if the system does not report one.
 const USUAL_CACHE: usize = 32 << 20;
 
-/// The traffic from which on outputs are streamed; 0 before the first use.
+/// The traffic in bytes from which on outputs are streamed; 0 before the first use.
 static SELECTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether an operation that reads and writes so many bytes in all should stream its output: if
-/// they are as many as the last-level cache holds, unless [`select`] sets another number. Of less,
-/// enough may stay in that cache from one operation to the next for ordinary stores to be faster.
+/// Whether an operation that reads and writes `traffic` bytes in all should stream its output. It should if the
+/// last-level cache holds no more bytes than that, unless [`select`] sets another limit. With less traffic, enough
+/// data may stay in that cache between operations for ordinary stores to be faster.
 pub fn pays(traffic: usize) -> bool {
     if cfg!(not(target_arch = "x86_64")) {
         return false;
@@ -36,22 +36,21 @@ pub fn pays(traffic: usize) -> bool {
     traffic >= threshold
 }
 
-/// The bytes of the third-level cache that the first processor uses. (What `sysconf` says is, on
-/// some systems, the sum over all of the socket's caches.)
+/// The size in bytes of the third-level cache that the first processor uses. (On some systems `sysconf` returns the
+/// sum over all caches of the socket.)
 fn last_level_cache() -> Option<usize> {
     let size = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size").ok()?;
     let kibibytes: usize = size.trim().strip_suffix('K')?.parse().ok()?;
     kibibytes.checked_mul(1024).filter(|&bytes| bytes > 0)
 }
 
-/// From now on operations stream from `traffic` bytes on, in the whole process. Results do not
-/// depend on it.
+/// From now on, operations in the whole process stream from `traffic` bytes on. Results do not depend on it.
 pub fn select(traffic: usize) {
     SELECTED.store(traffic.max(1), Ordering::Relaxed);
 }
 
-/// Copies `bytes` bytes. Lines of the target that are covered entirely are streamed, the edges
-/// stored. To be followed by [`finish`] before the thread signals that it is done.
+/// Copies `bytes` bytes. Streams the lines of the target that are covered entirely, and stores the edges. The caller
+/// has to call [`finish`] before the thread signals that it is done.
 ///
 /// # Safety
 /// `from` may be read and `to` written for `bytes` bytes, and the two do not overlap.
@@ -74,8 +73,8 @@ pub unsafe fn write(instructions: Instructions, from: *const u8, to: *mut u8, by
     }
 }
 
-/// Copies `lines` lines, streaming them. Unlike [`write_line`] it need not be part of a loop that
-/// is compiled for an instruction set.
+/// Copies `lines` lines, streaming them. Unlike [`write_line`] it may be called outside of a loop that is compiled
+/// for an instruction set.
 ///
 /// # Safety
 /// `from` may be read, `to` may be written and is aligned to a line, and the two do not overlap.

@@ -5,11 +5,12 @@ use std::ops::Range;
 
 use crate::kernels::layout::{Layout, MAX_RANK};
 
-/// How many elements strided loops bring together at a time: few enough for the first cache.
+/// How many elements strided loops gather at a time. They fit in the first cache.
 pub const TILE: usize = 256;
 
-/// A layout with as few axes as possible: axes of size 1 are left out, and neighbours that lie
-/// behind each other are one. Positions are numbered in row-major order, as in the layout.
+/// A layout with as few axes as possible: axes of size 1 are left out, and two neighbouring axes become one if the
+/// elements of the outer one follow each other without a gap. Positions are numbered in row-major order, as in the
+/// layout.
 #[derive(Clone, Copy)]
 pub struct Runs {
     axes: usize,
@@ -49,9 +50,9 @@ impl Runs {
         self.sizes[..self.axes].iter().copied().zip(self.strides[..self.axes].iter().copied())
     }
 
-    /// Calls `run(first, offset, stride, length)` for each run of the positions in `range`: the
-    /// `length` positions from `range.start + first` on lie `stride` elements apart from element
-    /// `offset` on. The range lies within the layout.
+    /// Calls `run(first, offset, stride, length)` for each run of the positions in `range`. A run is `length`
+    /// positions from `range.start + first` on. Its elements begin at element `offset` and lie `stride` elements
+    /// apart. The range lies within the layout.
     #[inline(always)]
     pub fn for_each(&self, range: Range<usize>, mut run: impl FnMut(usize, isize, isize, usize)) {
         if range.is_empty() {
@@ -108,7 +109,7 @@ impl Runs {
         });
     }
 
-    /// Copies `buffer`, in order, to the elements at `range`, which are as many.
+    /// Copies `buffer`, in order, to the elements at `range`. Their numbers are equal.
     ///
     /// # Safety
     /// `data` is the first element of memory in which the layout lies, which may be written and
@@ -123,7 +124,7 @@ impl Runs {
     }
 }
 
-/// Copies `length` elements from every `from_stride`-th to every `to_stride`-th.
+/// Copies `length` elements, from each `from_stride`-th element to each `to_stride`-th.
 ///
 /// # Safety
 /// Both runs are valid, for reading and for writing, and do not overlap.

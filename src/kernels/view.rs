@@ -1,8 +1,8 @@
-//! Plain views of memory: what kernels work on.
+//! Plain views of memory, which kernels work on.
 //!
-//! A view borrows the memory, as a slice does, and unlike a slice does not know its element type
-//! when it is compiled. Where views are kept beside what owns their memory, and the borrow cannot
-//! be said in types, [`View::held`] and its like take it out of them.
+//! A view borrows memory, as a slice does. Unlike a slice, its element type is known only at run time. Some
+//! structures keep views beside the owner of their memory, and Rust's types cannot express this borrow. For them,
+//! [`View::held`] and similar functions remove the borrow.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -12,9 +12,9 @@ use ndarray::{ArrayView2, ArrayViewD, IxDyn, ShapeBuilder};
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::layout::Layout;
 
-/// Elements in memory that the CPU can address: where they begin, and how they lie.
+/// Elements in memory that the CPU can address: their start, and their layout.
 ///
-/// It is a promise of its builder (see [`View::new`]): kernels access the elements without asking.
+/// The builder of a view guarantees that the memory may be used (see [`View::new`]). Kernels do not check it.
 #[derive(Clone, Copy, Debug)]
 pub struct Elements<Start, Extent> {
     start: Start,
@@ -30,15 +30,15 @@ pub struct Shared<'a>(*const u8, PhantomData<&'a [u8]>);
 #[derive(Debug)]
 pub struct Exclusive<'a>(*mut u8, PhantomData<&'a mut [u8]>);
 
-// SAFETY: a pointer; `View::new` makes its builder promise that the memory may be read for as long as the view is
-// used, from whichever thread uses it.
+// SAFETY: a pointer. The builder of a view guarantees in `View::new` that the memory may be read for as long as the
+// view is used, and from any thread.
 unsafe impl Send for Shared<'_> {}
-// SAFETY: as above; sharing it shares only the right to read.
+// SAFETY: as for `Send`; sharing it shares only the right to read.
 unsafe impl Sync for Shared<'_> {}
 // SAFETY: as for `Shared`; `ViewMut::new` makes its builder promise exclusive access, and the type
 // is neither `Clone` nor `Copy`, so the right to write moves with it.
 unsafe impl Send for Exclusive<'_> {}
-// SAFETY: what is shared only shows the pointer.
+// SAFETY: a shared reference only lets others read the pointer.
 unsafe impl Sync for Exclusive<'_> {}
 
 /// A read-only view of elements.
@@ -47,8 +47,7 @@ pub type View<'a> = Elements<Shared<'a>, Layout>;
 /// A view of elements that may be written.
 pub type ViewMut<'a> = Elements<Exclusive<'a>, Layout>;
 
-/// A read-only view of contiguous elements, without a shape: small enough to be kept and copied
-/// by the thousand.
+/// A read-only view of contiguous elements, without a shape. It is small, so that thousands can be kept and copied.
 pub type Span<'a> = Elements<Shared<'a>, usize>;
 
 /// A view of contiguous elements that may be written, without a shape.
@@ -62,7 +61,7 @@ impl<Start, Extent> Elements<Start, Extent> {
 }
 
 impl<Start> Elements<Start, Layout> {
-    /// Shape and strides.
+    /// The shape and the strides.
     pub fn layout(&self) -> &Layout {
         &self.extent
     }
@@ -81,7 +80,7 @@ impl<'a, Extent> Elements<Shared<'a>, Extent> {
         self.start.0
     }
 
-    /// The same, for as long as the caller says.
+    /// The same view, with a lifetime that the caller chooses.
     ///
     /// # Safety
     /// What the builder of the view promised holds as long as the result is used.
@@ -97,7 +96,7 @@ impl<'a, Extent: Copy> Elements<Exclusive<'a>, Extent> {
         self.start.0
     }
 
-    /// The same, for as long as the caller says.
+    /// The same view, with a lifetime that the caller chooses.
     ///
     /// # Safety
     /// What the builder of the view promised holds as long as the result is used.
@@ -106,7 +105,7 @@ impl<'a, Extent: Copy> Elements<Exclusive<'a>, Extent> {
         Elements { start: Exclusive(data, PhantomData), dtype, extent }
     }
 
-    /// The same elements for reading, for a holder that may write them and does not meanwhile.
+    /// The same elements for reading. The holder, which may write them, does not do so meanwhile.
     pub fn reading(&self) -> Elements<Shared<'_>, Extent> {
         let Elements { start: Exclusive(data, _), dtype, extent } = *self;
         Elements { start: Shared(data, PhantomData), dtype, extent }
@@ -123,7 +122,7 @@ impl<'a> View<'a> {
         Elements { start: Shared(data, PhantomData), dtype, extent: layout }
     }
 
-    /// The elements as a span, with the same promise; `None` if they are not contiguous.
+    /// The elements as a span, with the same guarantee; `None` if they are not contiguous.
     pub fn span(&self) -> Option<Span<'a>> {
         let Elements { start, dtype, extent: layout } = *self;
         let extent = layout.shape.elements();
@@ -157,7 +156,7 @@ impl<'a> View<'a> {
         Some(unsafe { std::slice::from_raw_parts(self.data(), bytes) })
     }
 
-    /// The elements as an array, if they are of type `T`; bool elements are bytes, 0 or 1.
+    /// The elements as an array, if they are of type `T`. bool elements are bytes, 0 or 1.
     pub fn as_array<T: Element>(&self) -> Option<ArrayViewD<'a, T>> {
         let are_bytes = self.dtype == DType::Bool && T::DTYPE == DType::UInt8;
         if self.dtype != T::DTYPE && !are_bytes {
@@ -173,8 +172,8 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The elements as a matrix, if they are of type `T` and of one dimension (a column) or two; bool
-    /// elements are bytes. None also if there are no elements. Allocates nothing.
+    /// The elements as a matrix, if they are of type `T` and have one dimension (a column) or two. bool elements are
+    /// bytes. Returns `None` also if there are no elements. Allocates nothing.
     pub fn as_matrix<T: Element>(&self) -> Option<ArrayView2<'a, T>> {
         let are_bytes = self.dtype == DType::Bool && T::DTYPE == DType::UInt8;
         let (shape, strides) = match (&*self.extent.shape, self.extent.strides()) {
@@ -201,13 +200,13 @@ impl<'a> ViewMut<'a> {
         Elements { start: Exclusive(data, PhantomData), dtype, extent: layout }
     }
 
-    /// The same, which has the right to write meanwhile.
+    /// The same view, borrowed from this one. It has the right to write as long as it is used.
     pub fn reborrow(&mut self) -> ViewMut<'_> {
         let Elements { start: Exclusive(data, _), dtype, extent } = *self;
         Elements { start: Exclusive(data, PhantomData), dtype, extent }
     }
 
-    /// The elements as a span, with the same promise; `None` if they are not contiguous.
+    /// The elements as a span, with the same guarantee; `None` if they are not contiguous.
     pub fn into_span(self) -> Option<SpanMut<'a>> {
         let Elements { start, dtype, extent: layout } = self;
         let extent = layout.shape.elements();
@@ -216,7 +215,7 @@ impl<'a> ViewMut<'a> {
 }
 
 impl<'a> Span<'a> {
-    /// So many elements from the first of these on.
+    /// A span of `elements` elements, from the first of this span on.
     ///
     /// # Safety
     /// They lie in the same memory, and what the builder of the span promised holds for all of them.
@@ -224,7 +223,7 @@ impl<'a> Span<'a> {
         Elements { extent: elements, ..self }
     }
 
-    /// Those of the elements that are in `range`, which is asserted to lie within.
+    /// The elements of this span that are in `range`. Asserts that the range lies within.
     pub fn part(self, range: &Range<usize>) -> Span<'a> {
         assert!(range.start <= range.end && range.end <= self.extent);
         let data = self.data().wrapping_add(range.start * self.dtype.size());
@@ -233,7 +232,7 @@ impl<'a> Span<'a> {
 }
 
 impl SpanMut<'_> {
-    /// So many elements from the first of these on.
+    /// A span of `elements` elements, from the first of this span on.
     ///
     /// # Safety
     /// They lie in the same memory, what the builder of the span promised holds for all of them, and as long as
@@ -243,7 +242,7 @@ impl SpanMut<'_> {
         Elements { start, dtype: self.dtype, extent: elements }
     }
 
-    /// Those of the elements that are in `range`, which is asserted to lie within.
+    /// The elements of this span that are in `range`. Asserts that the range lies within.
     ///
     /// # Safety
     /// As long as the result is used, nobody uses these elements by this span or another part of it.

@@ -1,4 +1,4 @@
-//! What the replicas have added in a step, for a trial that compares it and then rolls the step back.
+//! What the replicas have added in a step. A trial compares it and then rolls the step back.
 
 use crate::error::{Result, memory};
 use crate::metrics::Metrics;
@@ -32,7 +32,7 @@ impl Additions for Metrics {
                 MetricKind::Confusion { .. } | MetricKind::Auc { .. } => {
                     let mut cells = memory::list(slot.cells.len(), "cells of a metric")?;
                     cells.extend_from_slice(&slot.cells);
-                    // A score at the border of two bins is in the one or the other by rounding.
+                    // A score at the border of two bins may be in one or the other because of rounding.
                     What::Cells {
                         cells,
                         near: u32::from(matches!(entry.kind, MetricKind::Auc { .. })),

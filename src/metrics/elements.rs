@@ -1,4 +1,4 @@
-//! The elements of views, of whatever type, as class numbers and scores.
+//! The elements of views of any type, as class numbers and scores.
 
 use half::{bf16, f16};
 
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::view::View;
 
-/// How many rows a view has, which is of one or two dimensions.
+/// How many rows a view has. It must have one or two dimensions.
 pub(super) fn rows(view: &View<'_>, argument: &'static str) -> Result<usize> {
     match *view.layout().shape {
         [rows] | [rows, _] => Ok(rows),
@@ -26,7 +26,7 @@ pub(super) fn columns(view: &View<'_>) -> Option<usize> {
     }
 }
 
-/// The class numbers from row `first` on, as many as there is room for.
+/// The class numbers from row `first` on, as many as the target can hold.
 pub(super) fn read_classes(
     view: &View<'_>,
     argument: &'static str,
@@ -53,12 +53,12 @@ pub(super) fn read_classes(
 fn copy_classes<T: Element + TryInto<i64>>(view: &View<'_>, first: usize, classes: &mut [i64]) {
     let Some(matrix) = view.as_matrix::<T>() else { return };
     for (row, class) in (first..).zip(classes) {
-        // What does not fit is no class.
+        // A number that does not fit is no class.
         *class = matrix[[row, 0]].try_into().unwrap_or(i64::MAX);
     }
 }
 
-/// Calls a function that is generic over the type of scores with that of the view.
+/// Calls a function that is generic over the type of scores with the view's type.
 macro_rules! of_score_type {
     ($view:ident, $argument:ident, $function:ident, $($rest:ident),*) => {
         match $view.dtype() {
@@ -71,7 +71,7 @@ macro_rules! of_score_type {
     };
 }
 
-/// The columns of the highest scores of the rows from `first` on: of equal ones the first.
+/// For each row from `first` on, the column of its highest score; among equal scores the first.
 pub(super) fn read_top(
     view: &View<'_>,
     argument: &'static str,
@@ -104,7 +104,7 @@ fn find_top<T: Element + Into<f64>>(
     Ok(())
 }
 
-/// The scores from row `first` on, as many as there is room for.
+/// The scores from row `first` on, as many as the target can hold.
 pub(super) fn read_scores(
     view: &View<'_>,
     argument: &'static str,

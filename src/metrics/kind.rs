@@ -1,4 +1,4 @@
-//! What a metric is of.
+//! The kinds of metrics.
 
 use crate::error::{Error, Result};
 
@@ -11,28 +11,28 @@ pub enum MetricKind {
     Mean,
     /// Whole numbers, counted without rounding.
     Count,
-    /// How many predictions were right, and of how many.
+    /// How many predictions were right, and how many predictions there were.
     Accuracy,
-    /// How often each class was predicted for each: row by label, column by prediction.
+    /// How often each class was predicted for each class: row by label, column by prediction.
     Confusion {
         /// How many classes there are.
         classes: u32,
     },
-    /// How the scores of negative (row 0) and of positive examples (row 1) are distributed.
+    /// The distribution of the scores of negative examples (row 0) and of positive examples (row 1).
     Auc {
         /// How many bins of equal width there are.
         bins: u32,
-        /// Where the first one begins. Scores below count there.
+        /// Where the first bin begins. Scores below count in it.
         lowest: f64,
-        /// Where the last one ends. Scores above count there.
+        /// Where the last bin ends. Scores above count in it.
         highest: f64,
     },
 }
 
 impl MetricKind {
-    /// A matrix of so many classes has cells that 32 bits can number.
+    /// The largest number of classes. The cells of such a matrix can be numbered with 32 bits.
     pub const MOST_CLASSES: i64 = 1 << 15;
-    /// The most bins of a histogram.
+    /// The largest number of bins of a histogram.
     pub const MOST_BINS: i64 = 1 << 24;
 
     /// A confusion matrix.
@@ -58,7 +58,7 @@ impl MetricKind {
                 return Err(Error::invalid(argument, format!("{score}; must be finite")));
             }
         }
-        // In few digits, also where a number is large.
+        // The numbers are written in few digits, also large ones.
         if lowest >= highest {
             let problem = format!("{lowest:?}; must be less than highest_score, {highest:?}");
             return Err(Error::invalid("options.lowest_score", problem));
@@ -81,7 +81,7 @@ impl MetricKind {
         }
     }
 
-    /// What it is, in words.
+    /// The name of the kind, for messages.
     pub fn name(self) -> &'static str {
         match self {
             MetricKind::Sum => "a sum",

@@ -1,12 +1,15 @@
 //! Metrics that accumulate over steps: sums, means, counts, accuracies, confusion matrices, AUCs.
 //!
-//! What replicas add belongs to the step and is added to the totals, in replica order, when the step
-//! is committed. Each replica adds to a part of its own, which no other one touches meanwhile.
+//! What replicas add belongs to the step. It is added to the totals, in replica order, when the step is committed.
+//! Each replica adds to its own part, which no other replica touches meanwhile.
 //!
-//! - [`kind`]: what an entry is of. `elements`: reading views of any type.
-//! - `compared`: what a trial sees of them.
-//! - `over_ranks`: what the replicas of several processes add. `part`: what one replica has added in a step. `total`: what steps have added up to. [`saved`]: that,
-//!   taken out and put back.
+//! - [`kind`]: the kinds of entries.
+//! - `elements`: reads views of any type.
+//! - `compared`: what a trial compares.
+//! - `over_ranks`: the contributions of replicas in several processes.
+//! - `part`: what one replica has added in a step.
+//! - `total`: what committed steps have accumulated.
+//! - [`saved`]: exports and imports of totals.
 
 mod compared;
 mod elements;
@@ -35,15 +38,15 @@ pub use total::{ClassCounts, Total};
 
 /// Named metrics of one strategy, in the order in which they were defined.
 pub struct Metrics {
-    /// In this process, from 1 on.
+    /// The number of these metrics in this process, from 1 on.
     number: u64,
     strategy: u64,
-    /// The last step that added to them, and in the lowest bit whether it is in progress.
+    /// The last step that added to the metrics. The lowest bit says whether it is in progress.
     state: AtomicU64,
-    /// One for each replica, whose thread has the lock to itself while steps run.
+    /// One part for each replica. While steps run, the replica's thread holds the lock of its part alone.
     parts: Vec<CachePadded<Mutex<ReplicaMetrics>>>,
     entries: Mutex<Vec<MetricEntry>>,
-    /// What replicas add reaches the totals where the ranks exchange it, and not here.
+    /// Whether the ranks exchange what replicas add. If so, it reaches the totals there, and not here.
     is_over_ranks: bool,
 }
 
@@ -54,7 +57,7 @@ struct MetricEntry {
 }
 
 impl Metrics {
-    /// None yet, for the replicas of `strategy`.
+    /// Metrics without entries, for the replicas of `strategy`.
     pub fn new(strategy: &Strategy) -> Arc<Metrics> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let metrics = Arc::new(Metrics {
@@ -69,7 +72,7 @@ impl Metrics {
         metrics
     }
 
-    /// Adds an entry, and says at which index. Fails while a step adds to the metrics.
+    /// Adds an entry and returns its index. Fails while a step adds to the metrics.
     pub fn define(&self, name: &str, kind: MetricKind) -> Result<usize> {
         let total = Total::new(kind)?;
         let mut entries = self.entries.lock();
@@ -85,17 +88,17 @@ impl Metrics {
         Ok(entries.len() - 1)
     }
 
-    /// How many there are.
+    /// How many entries there are.
     pub fn count(&self) -> usize {
         self.entries.lock().len()
     }
 
-    /// The name of entry `index`, and what it is of.
+    /// The name and the kind of entry `index`.
     pub fn entry(&self, index: usize) -> Result<(Text, MetricKind)> {
         self.inspect_entry(index, |entry| Ok((entry.name.clone(), entry.kind)))
     }
 
-    /// Where the entry with this name is.
+    /// The index of the entry with this name.
     pub fn index(&self, name: &str) -> Result<usize> {
         let entries = self.entries.lock();
         entries.iter().position(|entry| entry.name.as_str() == name).ok_or_else(|| {
@@ -116,8 +119,7 @@ impl Metrics {
         self.with_slot(context, index, |slot| slot.add(sum, weight))
     }
 
-    /// Adds what was predicted for examples: class numbers, or rows of scores; nothing if any of
-    /// it is wrong.
+    /// Adds predictions for examples: class numbers, or rows of scores. If one of them is wrong it adds nothing.
     pub fn add_labels_in(
         self: &Arc<Self>,
         context: &ReplicaContext,
@@ -128,7 +130,7 @@ impl Metrics {
         self.with_slot(context, index, |slot| slot.add_labels(predicted, labels))
     }
 
-    /// What entry `index` has accumulated.
+    /// The accumulated result of entry `index`.
     pub fn result(&self, index: usize) -> Result<Metric> {
         self.inspect_entry(index, |entry| Ok(entry.total.metric(entry.kind)))
     }
@@ -149,7 +151,7 @@ impl Metrics {
         })
     }
 
-    /// Shows the cells of matrix or histogram `index`, row by row.
+    /// Calls a function with the cells of matrix or histogram `index`, row by row.
     pub fn with_cells<R>(
         &self,
         index: usize,
@@ -164,7 +166,7 @@ impl Metrics {
         })
     }
 
-    /// Forgets what all entries have accumulated. Fails while a step adds to them.
+    /// Resets what all entries have accumulated. Fails while a step adds to them.
     pub fn reset(&self) -> Result<()> {
         let mut entries = self.entries.lock();
         self.check_idle()?;
@@ -190,7 +192,7 @@ impl Metrics {
         ))
     }
 
-    /// Lets `change` add to an entry's slot of the context's replica, as a part of its step.
+    /// Calls `change` with an entry's slot of the context's replica, as a part of its step.
     fn with_slot(
         self: &Arc<Self>,
         context: &ReplicaContext,
@@ -204,7 +206,7 @@ impl Metrics {
         part.slots.get_mut(index).ok_or_else(|| no_entry(index, count)).and_then(change)
     }
 
-    /// Lets the metrics take part in the outcome of the context's step, and says which it is.
+    /// Makes the metrics take part in the outcome of the context's step, and returns the step's number.
     fn take_part(self: &Arc<Self>, context: &ReplicaContext) -> Result<u64> {
         context.check_live()?;
         let step = context.step_id();
@@ -219,7 +221,7 @@ impl Metrics {
                  that runs here; make metrics for each strategy",
             ));
         }
-        // A thread that sees the metrics take part may add, and the step's outcome knows them.
+        // A thread that reads that the metrics take part may add: the step's outcome includes them by then.
         if self.state.load(Ordering::Acquire) >> 1 < step {
             context.strategy().join_step(step, self)?;
         }
@@ -239,7 +241,6 @@ impl StepParticipant for Metrics {
     }
 
     fn commit(&self, step: u64) {
-        // Steps are committed in the process that made the metrics, where it is always there.
         let mut entries = self.entries.lock();
         for part in &self.parts {
             let part = part.lock();
@@ -252,7 +253,7 @@ impl StepParticipant for Metrics {
     }
 
     fn roll_back(&self, step: u64) {
-        // What the parts hold is of a step that none will be committed under.
+        // The parts hold what was added in a step that will never be committed.
         self.state.store(step << 1, Ordering::Release);
     }
 }

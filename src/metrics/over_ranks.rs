@@ -1,5 +1,5 @@
-//! Metrics of several ranks: what the replicas of each have added in a step reaches all of them with the
-//! step's commit point.
+//! Metrics of several ranks: what the replicas of each rank have added in a step reaches all ranks at the step's
+//! commit point.
 
 use crate::error::{Error, Result, memory};
 use crate::metrics::Metrics;

@@ -5,13 +5,13 @@ use crate::kernels::view::View;
 use crate::metrics::elements::{columns, read_classes, read_scores, read_top, rows};
 use crate::metrics::kind::MetricKind;
 
-/// Above this not every whole number is a float64.
+/// Above this, not every whole number is a float64.
 const MOST_WHOLE: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
 
-/// How many rows of a view are looked at together.
+/// How many rows of a view are read together.
 const CHUNK: usize = 256;
 
-/// What one replica has added to all entries in `step`; what is older counts for nothing.
+/// What one replica has added to all entries in `step`. What it added in earlier steps is ignored.
 #[derive(Default)]
 pub(super) struct ReplicaMetrics {
     pub step: u64,
@@ -19,7 +19,7 @@ pub(super) struct ReplicaMetrics {
 }
 
 impl ReplicaMetrics {
-    /// Makes this the part of `step`, empty if it was that of another one.
+    /// Makes this the part of `step`. If it was the part of another step, it is emptied.
     pub fn begin(&mut self, step: u64) {
         if self.step != step {
             self.step = step;
@@ -31,14 +31,14 @@ impl ReplicaMetrics {
 /// What was added to one entry.
 pub(super) struct AddedToEntry {
     kind: MetricKind,
-    /// Of a sum or a mean.
+    /// The sum, for a sum or a mean.
     pub sum: f64,
     pub weight: f64,
-    /// Of a count or an accuracy.
+    /// The count, for a count or an accuracy.
     pub hits: i64,
     pub of: i64,
-    /// One number for each example that was added to a matrix or histogram: of its cell. So a step
-    /// costs by its examples, however many cells there are.
+    /// For each example that was added to a matrix or histogram, the number of its cell. So the cost of a step
+    /// depends on the number of its examples, and not on the number of cells.
     pub cells: Vec<u32>,
 }
 
@@ -83,7 +83,7 @@ impl AddedToEntry {
         Ok(())
     }
 
-    /// Adds what was predicted for examples, or nothing if any of it is wrong.
+    /// Adds predictions for examples. If one of them is wrong it adds nothing.
     pub fn add_labels(&mut self, predicted: &View<'_>, labels: &View<'_>) -> Result<()> {
         let (of_labels, count) = (columns(labels), rows(labels, "labels")?);
         if of_labels.is_some_and(|columns| columns != 1) {
@@ -138,7 +138,7 @@ impl AddedToEntry {
         Ok(())
     }
 
-    /// Rows of scores have one for each class; an AUC takes one.
+    /// Checks the columns: rows of scores have one for each class, and an AUC takes one score.
     fn check_columns(&self, columns: Option<usize>) -> Result<()> {
         let expected = match self.kind {
             MetricKind::Confusion { classes } => Some(classes as usize),

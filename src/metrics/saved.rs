@@ -1,6 +1,6 @@
-//! What metrics have accumulated: taken out, and put back.
+//! The export and the import of what metrics have accumulated.
 //!
-//! For both the caller has the step lock of the metrics' strategy.
+//! For both, the caller holds the step lock of the metrics' strategy.
 
 use crate::error::Result;
 use crate::metrics::Metrics;
@@ -13,7 +13,7 @@ impl Metrics {
         self.strategy
     }
 
-    /// Names, kinds and a copy of what was accumulated, in the order in which they were defined.
+    /// Names, kinds and copies of the totals, in the order in which the entries were defined.
     pub fn export(&self) -> Result<Vec<(String, MetricKind, Total)>> {
         let entries = self.entries.lock();
         let exported = entries
@@ -22,8 +22,8 @@ impl Metrics {
         exported.collect()
     }
 
-    /// Replaces what was accumulated, by one for each metric, of its kind and size. One that was defined since
-    /// these were exported stays as it is. Fails while a step adds to them.
+    /// Replaces the totals by `from`, which has one total of the same kind and size for each entry that was exported.
+    /// An entry that was defined after the export keeps its total. Fails while a step adds to them.
     pub fn import(&self, from: Vec<Total>) -> Result<()> {
         let mut entries = self.entries.lock();
         self.check_idle()?;

@@ -1,4 +1,4 @@
-//! What has been accumulated over the steps that were committed, and what follows from it.
+//! What committed steps have accumulated, and the results that are computed from it.
 
 use crate::error::{Result, memory};
 use crate::metrics::kind::MetricKind;
@@ -8,47 +8,48 @@ use crate::strategy::metrics::Metric;
 /// What one entry has accumulated.
 #[derive(Debug, PartialEq)]
 pub enum Total {
-    /// Of a sum or a mean.
+    /// The total of a sum or a mean.
     Numbers {
         /// The sum.
         sum: f64,
-        /// Of the weights.
+        /// The sum of the weights.
         weight: f64,
     },
-    /// Of a count or an accuracy.
+    /// The total of a count or an accuracy.
     Counts {
-        /// What was counted, or right.
+        /// What was counted, or how many predictions were right.
         hits: i64,
-        /// Of how many.
+        /// How many predictions there were.
         of: i64,
     },
     /// The cells of a matrix or histogram, row by row.
     Cells(Vec<i64>),
 }
 
-/// How a class was predicted.
+/// How well a class was predicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassCounts {
-    /// Examples of the class for which it was predicted.
+    /// How many examples of the class were predicted as the class.
     pub true_positives: i64,
-    /// Examples of other classes for which it was predicted.
+    /// How many examples of other classes were predicted as the class.
     pub false_positives: i64,
-    /// Examples of the class for which another one was predicted.
+    /// How many examples of the class were predicted as another class.
     pub false_negatives: i64,
 }
 
 impl ClassCounts {
-    /// How many of the predictions were right; NaN if there was none.
+    /// The share of the predictions of this class that were right; NaN if there was none.
     pub fn precision(&self) -> f64 {
         self.true_positives as f64 / (self.true_positives + self.false_positives) as f64
     }
 
-    /// How many of the class's examples were found; NaN if there was none.
+    /// The share of the class's examples that were predicted as the class; NaN if there was none.
     pub fn recall(&self) -> f64 {
         self.true_positives as f64 / (self.true_positives + self.false_negatives) as f64
     }
 
-    /// The harmonic mean of the two, 2 TP / (2 TP + FP + FN); NaN if there was neither.
+    /// The harmonic mean of precision and recall, 2 TP / (2 TP + FP + FN); NaN if there was neither prediction nor
+    /// example.
     pub fn f1(&self) -> f64 {
         let twice = 2.0 * self.true_positives as f64;
         twice / (twice + self.false_positives as f64 + self.false_negatives as f64)
@@ -56,7 +57,7 @@ impl ClassCounts {
 }
 
 impl Total {
-    /// Nothing yet. RESOURCE_EXHAUSTED if there is no memory for the cells.
+    /// An empty total. Fails with RESOURCE_EXHAUSTED if there is no memory for the cells.
     pub(super) fn new(kind: MetricKind) -> Result<Total> {
         let Some([rows, columns]) = kind.cells() else {
             return Ok(match kind {
@@ -69,7 +70,7 @@ impl Total {
         Ok(Total::Cells(cells))
     }
 
-    /// A copy. RESOURCE_EXHAUSTED if there is no memory for the cells.
+    /// A copy. Fails with RESOURCE_EXHAUSTED if there is no memory for the cells.
     pub(super) fn copy(&self) -> Result<Total> {
         Ok(match self {
             &Total::Numbers { sum, weight } => Total::Numbers { sum, weight },
@@ -90,7 +91,7 @@ impl Total {
         }
     }
 
-    /// Adds what a replica has added in a step.
+    /// Adds the contribution of one replica in a step.
     pub(super) fn fold(&mut self, slot: &AddedToEntry) {
         match self {
             Total::Numbers { sum, weight } => {
@@ -130,7 +131,7 @@ impl Total {
         }
     }
 
-    /// How a class was predicted, if this is a confusion matrix of `classes` and has it.
+    /// How class `class` was predicted, if this is a confusion matrix of `classes` classes and has this class.
     pub(super) fn class(&self, classes: usize, class: usize) -> Option<ClassCounts> {
         let cells = self.cells().filter(|_| class < classes)?;
         let row = &cells[class * classes..][..classes];
@@ -143,11 +144,11 @@ impl Total {
     }
 }
 
-/// Of all pairs of a positive and a negative example, how many have the positive one in the higher
-/// bin, those in one bin counted half. The quotient is the area under the ROC curve that joins the
-/// bins' borders by straight lines (T. Fawcett, "An introduction to ROC analysis", Pattern Recognition
-/// Letters 27, 2006, algorithm 3), which is the Mann-Whitney statistic of the binned scores (J. A. Hanley
-/// and B. J. McNeil, Radiology 143, 1982). Counted in whole numbers, so there is one rounding.
+/// Counts the pairs of a positive and a negative example in which the positive one is in the higher bin. A pair in
+/// one bin counts half. The quotient of this count and the number of all pairs is the area under the ROC curve that
+/// joins the bins' borders by straight lines (T. Fawcett, "An introduction to ROC analysis", Pattern Recognition
+/// Letters 27, 2006, algorithm 3). It is the Mann-Whitney statistic of the binned scores (J. A. Hanley and B. J.
+/// McNeil, Radiology 143, 1982). The counts are whole numbers, so there is only one rounding.
 fn pairs_in_order(cells: &[i64]) -> Metric {
     let (negatives, positives) = cells.split_at(cells.len() / 2);
     let (mut below, mut halves) = (0u128, 0u128);
@@ -176,9 +177,9 @@ mod tests {
     fn an_auc_is_the_share_of_pairs_in_order() {
         assert_eq!(auc(&[(0.1, 0), (0.3, 0), (0.6, 1), (0.9, 1)]), 1.0);
         assert_eq!(auc(&[(0.9, 0), (0.1, 1)]), 0.0);
-        // 0.6 and 0.7 are in one bin: of four pairs one is wrong, and one a tie.
+        // 0.6 and 0.7 are in one bin: of four pairs, one is wrong and one is a tie.
         assert_eq!(auc(&[(0.1, 0), (0.7, 0), (0.6, 1), (0.9, 1)]), 3.5 / 4.0);
-        // Outside of the range, at its ends, and nothing of one kind.
+        // Scores outside of the range, scores at its ends, and no example of one kind.
         assert_eq!(auc(&[(-5.0, 0), (1.0, 1), (f64::INFINITY, 1), (f64::NEG_INFINITY, 0)]), 1.0);
         assert!(auc(&[(0.5, 1)]).is_nan());
     }

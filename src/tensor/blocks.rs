@@ -1,54 +1,54 @@
-//! Large blocks of memory: mapped from the system, and kept for a while when they are free.
+//! Large blocks of memory. They are mapped from the system, and kept for a while when they are free.
 //!
-//! A block that is fresh from the system costs a page fault, and the clearing of a page, wherever it
-//! is first written: more than the sum that fills it. So a few free blocks are kept for the next that
-//! wants as many bytes again. The system may take their pages away when memory is
-//! short, and they are given back when it refuses a block and with the last strategy.
+//! A fresh block from the system costs a page fault and the clearing of a page wherever it is first written. This is
+//! more than the cost of the sum that fills it. So a few free blocks are kept for later requests of the same size.
+//! The system may take their pages away when memory is short. The blocks are unmapped when the system refuses a new
+//! block, and with the last strategy.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// From this size on memory comes from here. Miri knows only mappings that are unmapped as a whole, so
-/// there it never does.
+/// From this size on, memory comes from this module. Miri supports only mappings that are unmapped as a whole, so
+/// with Miri no memory comes from here.
 pub const LARGE: usize = if cfg!(miri) { usize::MAX } else { 1 << 20 };
 
-/// From this size on, memory is worth large pages.
+/// From this size on, large pages are worth their cost.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Sizes of mappings are multiples of this, which every page size of this system divides.
+/// Sizes of mappings are multiples of this number, which is a multiple of every page size of this system.
 const PAGE: usize = 64 << 10;
 
-/// Blocks begin so many bytes apart, counted from the beginning of their pages: lines at the same
-/// places of blocks that are used together would else all have to share one set of the first cache.
+/// Successive blocks begin at different offsets in their pages, so many bytes apart. If all began at the same offset,
+/// lines at the same places of blocks that are used together would share one set of the first cache.
 const OFFSET: usize = 4096 + 5 * 64;
 
-/// How many different beginnings there are.
+/// How many different offsets there are.
 const OFFSETS: usize = 16;
 
-/// How many free blocks are kept at most.
+/// The largest number of free blocks that are kept.
 const MOST_KEPT: usize = 16;
 
-/// How many bytes they have together at most.
+/// The largest number of bytes that the kept blocks have together.
 const MOST_KEPT_BYTES: usize = 256 << 20;
 
 /// The free blocks, from the oldest to the newest.
 static KEPT: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
 
-/// A block that somebody owns. It is unmapped or kept when it is dropped.
+/// A block with an owner. When it is dropped, it is unmapped or kept.
 pub struct Block(Option<Mapping>);
 
 impl Block {
-    /// At least `bytes` zeros; `None` if the system has no memory for them. Their pages are made
-    /// when they are first used, which is cheaper than to clear a kept block.
+    /// At least `bytes` zeros; `None` if the system has no memory for them. Their pages are made when they are first
+    /// used, which is cheaper than clearing a kept block.
     pub fn zeroed(bytes: usize) -> Option<Block> {
         or_once_more(|| Mapping::new(bytes)).map(|mapping| Block(Some(mapping)))
     }
 
-    /// At least `bytes` bytes of whatever was in memory, of a kept block if there is one.
+    /// At least `bytes` bytes with arbitrary contents, from a kept block if there is one.
     pub fn uninitialized(bytes: usize) -> Option<Block> {
-        // A lock that is taken is not waited for: a new block is as good.
+        // A lock that is taken is not waited for, since a new block works as well.
         let kept = KEPT.try_lock().and_then(|mut kept| take(&mut kept, mapped_bytes(bytes)?));
         kept.map(|mapping| Block(Some(mapping))).or_else(|| Block::zeroed(bytes))
     }
@@ -72,8 +72,7 @@ impl Drop for Block {
     }
 }
 
-/// Gives all free blocks back to the system; whether there was any. Any thread may call this at any
-/// time.
+/// Unmaps all free blocks, and returns whether there was one. Any thread may call this at any time.
 pub fn release_kept() -> bool {
     let Some(mut kept) = KEPT.try_lock() else { return false };
     let free = std::mem::take(&mut *kept);
@@ -81,7 +80,7 @@ pub fn release_kept() -> bool {
     !free.is_empty()
 }
 
-/// Asks for memory, and once more if there was none and free blocks could be given back.
+/// Calls `ask`, and calls it once more if it returned nothing and free blocks could be unmapped.
 pub fn or_once_more<T>(ask: impl Fn() -> Option<T>) -> Option<T> {
     ask().or_else(|| if release_kept() { ask() } else { None })
 }
@@ -92,13 +91,13 @@ pub fn kept() -> (usize, usize) {
     (kept.len(), bytes_of(&kept))
 }
 
-/// The newest block of this size, whose pages are the most likely to be there.
+/// The newest block of this size. Its pages are the most likely to be still present.
 fn take(kept: &mut Vec<Mapping>, bytes: usize) -> Option<Mapping> {
     let place = kept.iter().rposition(|block| block.bytes == bytes)?;
     Some(kept.remove(place))
 }
 
-/// Adds a block. The oldest ones go until both bounds hold.
+/// Adds a block. The oldest blocks are dropped until both limits hold.
 fn keep(kept: &mut Vec<Mapping>, block: Mapping) {
     if kept.try_reserve(MOST_KEPT + 1 - kept.len()).is_err() {
         return;
@@ -113,25 +112,25 @@ fn bytes_of(kept: &[Mapping]) -> usize {
     kept.iter().map(|block| block.bytes).sum()
 }
 
-/// A range of pages that the process has to itself.
+/// A range of pages that only this process uses.
 struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
-    /// Where in it the block begins.
+    /// The offset of the block in the mapping.
     offset: usize,
 }
 
-// SAFETY: a mapping is an address range that its owner alone uses; no thread is bound to it.
+// SAFETY: a mapping is an address range that only its owner uses. It is not bound to a thread.
 unsafe impl Send for Mapping {}
 
-/// The size of the mapping for a block.
+/// The size of the mapping for a block of `bytes` bytes.
 fn mapped_bytes(bytes: usize) -> Option<usize> {
     bytes.checked_add(OFFSET * (OFFSETS - 1))?.checked_next_multiple_of(PAGE)
 }
 
 impl Mapping {
-    /// Zeros for a block of `bytes` bytes. From the size of a large page on the mapping begins at
-    /// one, so that all of it can be one.
+    /// Zeros for a block of `bytes` bytes. From the size of a large page on, the mapping begins at a large page, so
+    /// that large pages can cover all of it.
     fn new(bytes: usize) -> Option<Mapping> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let bytes = mapped_bytes(bytes)?;
@@ -149,14 +148,14 @@ impl Mapping {
         let start = first.wrapping_add(ahead);
         for (part, length) in [(first, ahead), (start.wrapping_add(bytes), alignment - ahead)] {
             if length > 0 {
-                // SAFETY: whole pages of the new mapping, outside of what is kept of it. If the
-                // system refuses, address space is lost and nothing else.
+                // SAFETY: these are whole pages of the new mapping, outside of the part that is kept. If the system
+                // refuses, the only loss is address space.
                 unsafe { libc::munmap(part.cast(), length) };
             }
         }
         if bytes >= HUGE_PAGE {
-            // Advice only: without it the memory works the same, on small pages.
-            // SAFETY: the range is the new mapping's.
+            // SAFETY: the range is the new mapping's. The call is only advice: without it the memory works in the
+            // same way, on small pages.
             unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
         }
         let offset = NEXT.fetch_add(1, Ordering::Relaxed) % OFFSETS * OFFSET;
@@ -168,17 +167,16 @@ impl Mapping {
         self.start.as_ptr().wrapping_add(self.offset)
     }
 
-    /// Lets the system take the pages away, should it need them: they would read as zeros then.
+    /// Allows the system to take the pages away if it needs them. They would read as zeros then.
     fn offer_to_system(&self) {
-        // Advice only.
-        // SAFETY: nobody has any use for what the mapping holds.
+        // SAFETY: nobody needs the contents of the mapping. The call is only advice.
         unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, libc::MADV_FREE) };
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `new`, and its owner, who alone knows it, is done.
+        // SAFETY: the range was mapped by `new`, and its owner, which alone uses it, is done.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -216,7 +214,7 @@ mod tests {
         let all: Vec<Mapping> = (0..2 * OFFSETS).map(|_| Mapping::new(3 << 20).unwrap()).collect();
         let places: std::collections::HashSet<usize> =
             all.iter().map(|mapping| mapping.data().addr() % HUGE_PAGE).collect();
-        // Other tests take some in between.
+        // Other tests take some blocks in between.
         assert!(places.len() > OFFSETS / 2);
         for mapping in &all {
             assert!(mapping.start.addr().get().is_multiple_of(HUGE_PAGE));

@@ -1,9 +1,8 @@
-//! Tensors that other libraries have, and tensors for other libraries: the structs of DLPack 1.0.
+//! Tensors from other libraries, and tensors for other libraries: the structs of DLPack 1.0.
 //!
-//! DLPack is a layout in memory on which array libraries agree: where elements lie, and a function that
-//! says that they are no longer used. A managed tensor comes in two forms. The versioned one begins with
-//! the version of the layout and can say that elements are only to be read; the other one is older.
-//! Nothing is copied in either direction.
+//! DLPack is a layout in memory that array libraries share. It says where elements lie, and has a function that
+//! releases them. A managed tensor has two forms. The versioned form begins with the version of the layout, and can
+//! mark elements as read-only. The other form is older. Nothing is copied in either direction.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -16,14 +15,13 @@ use crate::error::{Error, Result};
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor};
 
-/// The version whose structs these are. Others of the same first number have the same layout.
+/// The version of these structs. Other versions with the same major number have the same layout.
 const VERSION: Version = Version { major: 1, minor: 0 };
 
-/// The elements may only be read.
+/// The flag for elements that may only be read.
 const READ_ONLY: u64 = 1;
 
-/// The device types of memory that is taken and given: the CPU's, also where it is pinned for GPUs, and a
-/// GPU's.
+/// The device types of memory that is imported and exported: the CPU's, also if it is pinned for GPUs, and a GPU's.
 const CPU: i32 = 1;
 const CUDA: i32 = 2;
 const PINNED: i32 = 3;
@@ -32,9 +30,9 @@ const PINNED: i32 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Version {
-    /// Structs of another one have another layout.
+    /// Structs of another major version have another layout.
     pub major: u32,
-    /// What was added since.
+    /// The minor version, which counts additions.
     pub minor: u32,
 }
 
@@ -54,9 +52,9 @@ pub struct DlDevice {
 pub struct DataType {
     /// `DLDataTypeCode`.
     pub code: u8,
-    /// Of one lane.
+    /// The bits of one lane.
     pub bits: u8,
-    /// How many numbers an element is made of.
+    /// How many numbers one element has.
     pub lanes: u16,
 }
 
@@ -64,19 +62,19 @@ pub struct DataType {
 #[derive(Debug)]
 #[repr(C)]
 pub struct DlTensor {
-    /// The first element lies `byte_offset` behind it.
+    /// An address. The first element lies `byte_offset` bytes behind it.
     pub data: *mut c_void,
-    /// Where the memory is.
+    /// The device of the memory.
     pub device: DlDevice,
     /// How many dimensions there are.
     pub rank: i32,
-    /// What the elements are.
+    /// The type of the elements.
     pub data_type: DataType,
     /// The size of each dimension.
     pub shape: *mut i64,
-    /// How many elements lie between neighbours along each dimension; null: in row-major order.
+    /// How many elements lie between neighbours along each dimension; null means row-major order.
     pub strides: *mut i64,
-    /// In bytes.
+    /// The offset in bytes.
     pub byte_offset: u64,
 }
 
@@ -84,9 +82,9 @@ pub struct DlTensor {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Versioned {
-    /// Of the layout behind `deleter`.
+    /// The version of the layout behind `deleter`.
     pub version: Version,
-    /// The producer's.
+    /// Data of the producer.
     pub manager: *mut c_void,
     /// Releases the tensor and this struct.
     pub deleter: Option<unsafe extern "C" fn(*mut Versioned)>,
@@ -102,7 +100,7 @@ pub struct Versioned {
 pub struct Legacy {
     /// The tensor.
     pub elements: DlTensor,
-    /// The producer's.
+    /// Data of the producer.
     pub manager: *mut c_void,
     /// Releases the tensor and this struct.
     pub deleter: Option<unsafe extern "C" fn(*mut Legacy)>,
@@ -110,10 +108,10 @@ pub struct Legacy {
 
 /// A form of managed tensors.
 pub trait ManagedForm: Sized + 'static {
-    /// One of ours. Fails if the form cannot say that the elements are only to be read.
+    /// A managed tensor of this library. Fails if the form cannot mark the elements as read-only.
     fn new(elements: DlTensor, read_only: bool) -> Result<Self>;
 
-    /// Refuses a version of which nothing but the deleter is known.
+    /// Refuses a version of which only the deleter is known.
     fn check(&self) -> Result<()> {
         Ok(())
     }
@@ -126,13 +124,13 @@ pub trait ManagedForm: Sized + 'static {
         false
     }
 
-    /// What the producer wants to be called in the end.
+    /// The function that the producer wants to be called at the end.
     fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
 
-    /// Has the producer release it.
+    /// Makes the producer release it.
     ///
     /// # Safety
-    /// `managed` is a producer's, and nobody uses it or its elements any more.
+    /// `managed` belongs to a producer, and nobody uses it or its elements any more.
     unsafe fn release(managed: NonNull<Self>) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -194,22 +192,22 @@ impl ManagedForm for Legacy {
     }
 }
 
-/// A managed tensor and what it leads to. The form comes first, so that its address is that of all.
+/// A managed tensor and everything to which it points. The form comes first, so that both have the same address.
 #[repr(C)]
 struct Exported<F> {
     form: F,
     shape: [i64; MAX_RANK],
     strides: [i64; MAX_RANK],
-    /// Keeps the elements.
+    /// Keeps the elements alive.
     _tensor: Tensor,
 }
 
-/// The tensor for another library, which calls the deleter of what comes back when it no longer uses
-/// the elements. Until then they stay, also if all others let go of them. Those on a GPU are complete when
-/// this returns, on whatever stream they are used.
+/// The tensor for another library. That library calls the deleter of the result when it no longer uses the elements.
+/// Until then the elements stay, even if everyone else drops the tensor. Elements on a GPU are complete when this
+/// returns, so that any stream may use them.
 ///
-/// INVALID_ARGUMENT if the elements are only to be read and the form cannot say so. UNAVAILABLE for
-/// memory of a GPU that cannot be used.
+/// Fails with INVALID_ARGUMENT if the elements are read-only and the form cannot mark them so, and with UNAVAILABLE
+/// for memory of a GPU that cannot be used.
 pub fn export<F: ManagedForm>(tensor: &Tensor) -> Result<NonNull<F>> {
     let layout = tensor.layout();
     let (mut shape, mut strides) = ([0; MAX_RANK], [0; MAX_RANK]);
@@ -231,8 +229,8 @@ pub fn export<F: ManagedForm>(tensor: &Tensor) -> Result<NonNull<F>> {
     let form = F::new(elements, tensor.is_read_only())?;
     let exported = Exported { form, shape, strides, _tensor: tensor.clone() };
     let exported = Box::into_raw(Box::new(exported));
-    // SAFETY: it was just made, and nobody else has it. The two arrays are reached
-    // through the pointer to all, so that they may be used as long as that.
+    // SAFETY: it was just made, and nobody else has it. The two arrays are reached through the pointer to the whole,
+    // so that they may be used as long as it.
     unsafe {
         let shape = (&raw mut (*exported).shape).cast();
         let strides = (&raw mut (*exported).strides).cast();
@@ -246,27 +244,26 @@ pub fn export<F: ManagedForm>(tensor: &Tensor) -> Result<NonNull<F>> {
 /// The deleter of exported tensors.
 ///
 /// # Safety
-/// `managed` is null or came from [`export`], and this is the first time.
+/// `managed` is null or came from [`export`], and this is the first call for it.
 unsafe extern "C" fn delete<F: ManagedForm>(managed: *mut F) {
     if managed.is_null() {
         return;
     }
     let exported = ptr::slice_from_raw_parts_mut(managed.cast::<Exported<F>>(), 1);
-    // SAFETY: `export` made the box and gave it away, once.
+    // SAFETY: `export` made the box and passed it on once.
     drop(unsafe { Box::from_raw(exported) });
 }
 
-/// What a producer gave, until the last tensor over it is gone.
+/// Owns what a producer passed, until the last tensor over it is dropped.
 struct ExportOwner<F: ManagedForm> {
     managed: NonNull<F>,
-    /// Whether it was taken over. If not, it is still the caller's.
+    /// Whether it was taken over. If not, it still belongs to the caller.
     ours: Arc<AtomicBool>,
     /// Whether the memory is a GPU's, so that work on it may still be queued.
     on_gpu: bool,
 }
 
-// SAFETY: a deleter may be called on any thread, as DLPack says; the rest is only looked at when it is
-// made.
+// SAFETY: a deleter may be called on any thread, as DLPack says. The rest is only read while this is made.
 unsafe impl<F: ManagedForm> Send for ExportOwner<F> {}
 // SAFETY: as above.
 unsafe impl<F: ManagedForm> Sync for ExportOwner<F> {}
@@ -277,37 +274,38 @@ impl<F: ManagedForm> Drop for ExportOwner<F> {
             if self.on_gpu {
                 gpu::synchronize_all();
             }
-            // SAFETY: the producer's, taken over, and no tensor uses it any more.
+            // SAFETY: it belongs to a producer and was taken over, and no tensor uses it any more.
             unsafe { F::release(self.managed) }
         }
     }
 }
 
-/// A tensor over what a producer gave, which still has to be taken over.
+/// A tensor over what a producer passed. It still has to be taken over.
 pub struct Imported {
     tensor: Tensor,
     ours: Arc<AtomicBool>,
 }
 
 impl Imported {
-    /// The tensor. From now on the producer's deleter is called when the last tensor over the memory
-    /// is gone, on whatever thread.
+    /// The tensor. From now on the producer's deleter is called when the last tensor over the memory is dropped, on
+    /// any thread.
     pub fn take_over(self) -> Tensor {
         self.ours.store(true, Ordering::Relaxed);
         self.tensor
     }
 }
 
-/// A tensor over the elements of another library. If that fails, or if it is not taken over, the
-/// managed tensor is the caller's as before.
+/// A tensor over the elements of another library. If this fails, or if the result is not taken over, the managed
+/// tensor still belongs to the caller.
 ///
-/// INVALID_ARGUMENT: a rank out of range, no address, a wrong size or stride, elements that do not lie
-/// at multiples of their size. UNIMPLEMENTED: another version, memory of other devices than CPUs and
-/// CUDA's, types of elements that Umbo lacks, strides backwards. NOT_FOUND: no such GPU.
+/// Fails with INVALID_ARGUMENT for a rank out of range, for no address, for a wrong size or stride, and for elements
+/// that do not lie at multiples of their size; with UNIMPLEMENTED for another version, for memory of devices other
+/// than CPUs and CUDA's, for element types that Umbo does not have, and for negative strides; with NOT_FOUND if there
+/// is no such GPU.
 ///
 /// # Safety
-/// `managed` leads to a managed tensor of a producer, whose elements are there and initialised until
-/// its deleter is called; who else writes them keeps to the rule of [`crate::tensor`].
+/// `managed` points to a managed tensor of a producer. Its elements exist and are initialised until its deleter is
+/// called. Others that write them follow the rule of [`crate::tensor`].
 pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Imported> {
     // SAFETY: the caller's promise.
     let form = unsafe { managed.as_ref() };
@@ -332,8 +330,8 @@ pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Imported> {
     let owner = ExportOwner { managed, ours: Arc::clone(&ours), on_gpu };
     let data =
         if bytes > 0 { elements.data.wrapping_byte_add(offset).cast() } else { ptr::null_mut() };
-    // SAFETY: the caller promises the elements until the deleter is called, which the owner does when
-    // it is dropped. Of memory without elements there is nothing to promise.
+    // SAFETY: the caller guarantees the elements until the deleter is called, which the owner does when it is
+    // dropped. Memory without elements needs no guarantee.
     let storage =
         unsafe { Storage::foreign(data, bytes, device, form.is_read_only(), Box::new(owner)) };
     let tensor = Tensor::from_storage(Arc::new(storage), dtype, layout, 0)
@@ -342,7 +340,7 @@ pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Imported> {
 }
 
 /// # Safety
-/// `elements` leads to as many sizes as it says, and strides, if there are any.
+/// `elements` points to as many sizes as its rank, and to as many strides, if it has any.
 unsafe fn layout_from(elements: &DlTensor) -> Result<Layout> {
     let rank = usize::try_from(elements.rank).ok().filter(|&rank| rank <= MAX_RANK);
     let rank = rank
@@ -350,8 +348,8 @@ unsafe fn layout_from(elements: &DlTensor) -> Result<Layout> {
     let numbers = |from: *mut i64| {
         let mut numbers = [0; MAX_RANK];
         if rank > 0 {
-            // SAFETY: not null, see below, and the caller promises `rank` numbers. They may lie
-            // anywhere.
+            // SAFETY: the pointer is not null, as checked in this function, and the caller guarantees `rank` numbers.
+            // They need not be aligned.
             numbers[..rank].iter_mut().enumerate().for_each(|(axis, number)| unsafe {
                 *number = from.add(axis).read_unaligned();
             });
@@ -373,7 +371,7 @@ unsafe fn layout_from(elements: &DlTensor) -> Result<Layout> {
     }
     let mut strides = [0isize; MAX_RANK];
     for (axis, &stride) in numbers(elements.strides)[..rank].iter().enumerate() {
-        // Where there are no neighbours, producers say anything.
+        // If an axis has no neighbours, producers may pass any stride.
         strides[axis] = match shape.elements() == 0 || sizes[axis] == 1 {
             true => row_major.strides()[axis],
             false => stride as isize,
@@ -391,7 +389,7 @@ fn wrong(problem: &str) -> Error {
     Error::invalid("managed", problem)
 }
 
-/// The device of a producer's memory. It and [`device_to`] are all that knows DLPack's devices.
+/// The device of a producer's memory. Only this function and [`device_to`] use DLPack's device types.
 fn device_from(device: DlDevice) -> Result<DeviceId> {
     match device.kind {
         CPU | PINNED => Ok(DeviceId::HOST),
@@ -407,7 +405,7 @@ fn device_from(device: DlDevice) -> Result<DeviceId> {
     }
 }
 
-/// The device of a tensor, for another library. What was queued on a GPU is done then.
+/// The device of a tensor, for another library. All work that was queued on a GPU is done when this returns.
 fn device_to(device: DeviceId) -> Result<DlDevice> {
     if device.is_host_memory() {
         // All CPUs have the same memory.
@@ -454,7 +452,7 @@ mod tests {
         }
     }
 
-    /// That of the C structs, on machines of 64 bits.
+    /// The layout of the C structs on machines of 64 bits.
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn layouts_are_those_of_the_abi() {
@@ -516,7 +514,7 @@ mod tests {
         }
         let tensor = Tensor::scalar(1.0f32).unwrap();
         let mut managed = export::<Legacy>(&tensor).unwrap();
-        // SAFETY: it was just exported, and is given back its deleter before that is called.
+        // SAFETY: it was just exported. It gets its own deleter back before that is called.
         unsafe {
             let deleter = managed.as_mut().deleter.replace(refuse);
             drop(import(managed).unwrap());

@@ -2,30 +2,30 @@
 //!
 //! # Who may read and write elements
 //!
-//! A tensor shares its memory with its clones and slices, and with C programs, which hold its
-//! address. No type can say whether somebody else is at it. So one rule holds for all memory of
-//! tensors: **the writer guarantees.** A writer is alone with the elements that it writes: as long as
-//! it writes, nobody else reads or writes them, on any thread and through whatever reference. A
-//! reader guarantees nothing, since everyone who could disturb it has guaranteed not to do so.
+//! A tensor shares its memory with its clones and slices, and with C programs, which hold its address. No type can
+//! say whether others use it at the moment. So one rule holds for all memory of tensors: **the writer guarantees.**
+//! While a writer writes elements, nobody else reads or writes them, on any thread and through any reference. A
+//! reader guarantees nothing, since every writer that could disturb it has guaranteed not to do so.
 //!
-//! In types: [`Tensor::reading`] and what reads by it are safe. The right to write is a value,
-//! [`TensorMut`]; functions that write take one, and are safe, too. It comes from where it can be
-//! known:
+//! In types: [`Tensor::reading`] and the functions that read by it are safe. The right to write is a value,
+//! [`TensorMut`]. Functions that write take such a value, and are safe, too. It comes from code that can guarantee
+//! it:
 //!
-//! - From a tensor that was just made, which nobody else has: [`Tensor::made`], [`Tensor::get_mut`].
+//! - From a tensor that was just made and that nobody else has: [`Tensor::made`], [`Tensor::get_mut`].
 //! - From a caller that guarantees it: [`Tensor::assume_exclusive`], which is `unsafe`. For tensors of C
-//!   programs that is `ffi`, where the contract of each C function says what the program does not do
-//!   meanwhile; so does the contract of [`Storage::foreign`](storage::Storage::foreign) for memory that
-//!   a C program owns. For the memory of variables it is the strategy, which has the only writer by
-//!   its step lock. For buffers of gradients it is the replica whose buffers they are.
+//!   programs the caller is `ffi`: the contract of each C function says what the program does not do
+//!   meanwhile. For memory that a C program owns, the contract of
+//!   [`Storage::foreign`](storage::Storage::foreign) says it. For the memory of variables the caller is the
+//!   strategy, whose step lock allows only one writer. For buffers of gradients it is the replica that owns
+//!   the buffers.
 //!
-//! A caller that gets a variable's own tensor guarantees that it reads only when the strategy does not write
-//! it: the functions that give such a tensor are `unsafe` and say when that is (see
+//! A caller that gets a variable's own tensor guarantees that it reads only while the strategy does not write the
+//! variable. The functions that return such a tensor are `unsafe` and say when that is (see
 //! [`current_tensor`](crate::strategy::variables::current_tensor) and
 //! [`Variable::committed`](crate::values::variable::Variable::committed)).
 //!
-//! Elements are always initialised, as far as the language is concerned: memory that is not zeroed
-//! holds unspecified bytes, all of which are elements (see
+//! Elements are always initialised for the compiler: memory that is not zeroed holds unspecified bytes, all of which
+//! are valid elements (see
 //! [`Storage::uninitialized`](storage::Storage::uninitialized)).
 
 #![expect(unsafe_code, reason = "who may use memory when is not said in types")]
@@ -53,12 +53,11 @@ use crate::kernels::view::{View, ViewMut};
 use origin::{BatchShare, Origin};
 use storage::Storage;
 
-/// A tensor. Cloning makes another reference to the same object; two references are *the very
-/// same tensor* (see [`Tensor::is_same`]) if one was cloned from the other, however equal the
-/// contents of others are.
+/// A tensor. Cloning makes another reference to the same object. Two references are *the very same tensor* (see
+/// [`Tensor::is_same`]) if one was cloned from the other. Equal contents do not make two tensors the same.
 ///
-/// Tensors share their memory with its maker and with their slices, and C programs write it
-/// through plain pointers; [the module](crate::tensor) says who may read and write it when.
+/// Tensors share their memory with its maker and with their slices, and C programs write it through plain pointers.
+/// [The module](crate::tensor) says who may read and write it, and when.
 #[derive(Clone)]
 pub struct Tensor(Arc<TensorInner>);
 
@@ -69,8 +68,7 @@ struct TensorInner {
     layout: Layout,
     /// Bytes from the storage's start to the first element.
     offset: usize,
-    /// The device that the tensor counts as being on: the storage's, or another one that reads
-    /// the same memory.
+    /// The device of the tensor. It is the storage's device, or another one that reads the same memory.
     device: DeviceId,
     share: Option<BatchShare>,
 }
@@ -81,7 +79,7 @@ impl Tensor {
         Tensor(Arc::new(TensorInner { storage, dtype, layout, offset, device, share: None }))
     }
 
-    /// Other positions of this tensor's storage, on its device.
+    /// A tensor over other positions of this tensor's storage, on its device.
     fn with_layout(&self, layout: Layout, offset: usize) -> Tensor {
         Tensor(Arc::new(TensorInner { layout, offset, share: None, ..(*self.0).clone() }))
     }
@@ -92,7 +90,7 @@ impl Tensor {
         Ok(Tensor::from_parts(Arc::new(storage), dtype, Layout::row_major(shape), 0))
     }
 
-    /// A contiguous tensor whose elements are whatever was in memory.
+    /// A contiguous tensor with arbitrary elements.
     pub fn uninitialized(dtype: DType, shape: Shape, device: DeviceId) -> Result<Tensor> {
         let storage = Storage::uninitialized(shape.bytes(dtype)?, device)?;
         Ok(Tensor::from_parts(Arc::new(storage), dtype, Layout::row_major(shape), 0))
@@ -178,7 +176,7 @@ impl Tensor {
         self.0.layout.shape
     }
 
-    /// How many bytes its elements have, wherever they lie.
+    /// How many bytes its elements have, for any layout.
     pub fn bytes(&self) -> usize {
         self.shape().elements() * self.dtype().size()
     }
@@ -188,8 +186,8 @@ impl Tensor {
         &self.0.layout
     }
 
-    /// The device that the tensor is on. CPUs share their memory, so that a tensor on one CPU may
-    /// be a view of memory that was allocated on another.
+    /// The device of the tensor. CPUs share their memory, so a tensor on one CPU may be a view of memory that was
+    /// allocated on another.
     pub fn device(&self) -> DeviceId {
         self.0.device
     }
@@ -199,13 +197,12 @@ impl Tensor {
         self.0.storage.is_read_only()
     }
 
-    /// The storage and the byte in it at which the first element lies.
+    /// The storage, and the byte in it at which the first element lies.
     pub fn storage(&self) -> (&Arc<Storage>, usize) {
         (&self.0.storage, self.0.offset)
     }
 
-    /// The address of the first element, as the device counts: the host may follow it if the memory is
-    /// the host's.
+    /// The device's address of the first element. The host may use it if the memory is the host's.
     pub fn address(&self) -> *mut u8 {
         self.0.storage.address().wrapping_add(self.0.offset)
     }
@@ -215,32 +212,32 @@ impl Tensor {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// How many examples of a global batch this tensor holds, if it came from a distributed
-    /// dataset. (Its first dimension usually says the same, but a scalar has none.)
+    /// How many examples of a global batch this tensor holds, if it came from a distributed dataset. (The first
+    /// dimension usually has this size, but a scalar has no dimension.)
     pub fn examples(&self) -> Option<u64> {
         self.0.share.as_ref().map(|share| share.examples)
     }
 
-    /// Which global batch that is, if several processes have read the same one.
+    /// The global batch of these examples, if several processes have read it.
     pub fn origin(&self) -> Option<&Origin> {
         self.0.share.as_ref()?.origin.as_ref()
     }
 
-    /// This tensor as part of a global batch: a new object with the same elements.
+    /// This tensor as a part of a global batch: a new object with the same elements.
     pub fn with_examples(&self, examples: u64) -> Tensor {
         self.with_share(BatchShare { examples, origin: None })
     }
 
-    /// The same with all that is known of the batch.
+    /// This tensor as this part of a global batch: a new object with the same elements.
     pub fn with_share(&self, share: BatchShare) -> Tensor {
         Tensor(Arc::new(TensorInner { share: Some(share), ..(*self.0).clone() }))
     }
 
-    /// Points this object at other elements, without allocating. Returns whether that was
-    /// possible: only if nobody else holds a reference to the object. Input pipelines reuse the
-    /// elements that their consumer has given back.
+    /// Makes this object refer to other elements, without allocating. Returns whether that was possible: it is
+    /// possible only if nobody else holds a reference to the object. Input pipelines reuse elements that their
+    /// consumer has released.
     pub fn try_replace(&mut self, with: &TensorParts<'_>) -> bool {
-        // CPUs share their memory, GPUs do not.
+        // CPUs share their memory; GPUs do not.
         let is_readable = with.device.is_host_memory() == with.storage.device().is_host_memory();
         assert!(is_readable, "elements of {} as if on {}", with.storage.device(), with.device);
         let Some(parts) = Arc::get_mut(&mut self.0) else { return false };
@@ -255,10 +252,9 @@ impl Tensor {
         true
     }
 
-    /// A contiguous tensor that `write` fills: all of its elements, or what it leaves out is
-    /// unspecified.
+    /// A contiguous tensor whose elements `write` writes. Elements that it does not write are unspecified.
     ///
-    /// What is to lie on a GPU is written in host memory first.
+    /// The elements of a tensor on a GPU are written in host memory first.
     ///
     /// Fails as `write` does, and with RESOURCE_EXHAUSTED if there is no memory.
     pub fn made(
@@ -277,7 +273,7 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// A view for kernels that read, by [the rule](crate::tensor) without a promise.
+    /// A view for kernels that read, by [the rule](crate::tensor). The caller guarantees nothing.
     ///
     /// Fails if the memory is not the host's; see [`Tensor::on_host`].
     pub fn reading(&self) -> Result<View<'_>> {
@@ -288,8 +284,8 @@ impl Tensor {
         Ok(unsafe { View::new(self.address(), self.dtype(), *self.layout()) })
     }
 
-    /// The right to write the elements, if nobody else has this tensor or another one over the same
-    /// memory, and the memory is the library's own.
+    /// The right to write the elements, if nobody else has this tensor or another tensor over the same memory, and
+    /// the library has allocated the memory.
     pub fn get_mut(&mut self) -> Option<TensorMut<'_>> {
         let parts = Arc::get_mut(&mut self.0)?;
         Arc::get_mut(&mut parts.storage).filter(|storage| storage.is_own())?;
@@ -299,8 +295,8 @@ impl Tensor {
     /// The right to write the elements.
     ///
     /// # Safety
-    /// As long as what is returned is used, nobody reads or writes these elements but through it,
-    /// and but for what the functions read to which it is given together with its source.
+    /// While the result is used, nobody reads or writes these elements except through it. A function that gets both
+    /// the result and its source may read through the source.
     pub unsafe fn assume_exclusive(&self) -> TensorMut<'_> {
         TensorMut { tensor: self }
     }
@@ -312,21 +308,21 @@ impl Tensor {
         Err(Error::Internal(format!("{doing} memory of {} by the CPU", self.device())))
     }
 
-    /// Every `step`-th position from `start` to before `stop` along `axis`; shares memory.
+    /// Every `step`-th position from `start` to before `stop` along `axis`. The result shares memory.
     pub fn slice(&self, axis: usize, start: usize, stop: usize, step: usize) -> Result<Tensor> {
         let (layout, elements) = self.0.layout.slice(axis, start, stop, step)?;
         let offset = self.0.offset + elements * self.dtype().size();
         Ok(self.with_layout(layout, offset))
     }
 
-    /// The same elements with the axes in another order; shares memory.
+    /// The same elements with the axes in another order. The result shares memory.
     pub fn transpose(&self, axes: &[usize]) -> Result<Tensor> {
         let layout = self.0.layout.transpose(axes)?;
         Ok(self.with_layout(layout, self.0.offset))
     }
 
-    /// The same elements, in row-major order, under another shape; shares memory. Only contiguous
-    /// tensors can be reshaped without a copy.
+    /// The same elements, in row-major order, with another shape. The result shares memory. Only contiguous tensors
+    /// can be reshaped without a copy.
     pub fn reshape(&self, shape: Shape) -> Result<Tensor> {
         if shape.elements() != self.shape().elements() {
             return Err(Error::invalid(
@@ -360,7 +356,7 @@ pub struct TensorMut<'a> {
 }
 
 impl<'a> TensorMut<'a> {
-    /// The tensor, and no right any more to write it.
+    /// The tensor, without the right to write it.
     pub fn done(self) -> Tensor {
         self.tensor.clone()
     }
@@ -375,7 +371,7 @@ impl<'a> TensorMut<'a> {
         self.tensor.shape()
     }
 
-    /// Whether elements of `other` lie in the memory that these span; see [`Tensor::overlaps`].
+    /// Whether elements of `other` lie in the memory range of these; see [`Tensor::overlaps`].
     pub fn overlaps(&self, other: &Tensor) -> bool {
         self.tensor.overlaps(other)
     }
@@ -398,17 +394,17 @@ impl<'a> TensorMut<'a> {
         TensorMut { tensor: self.tensor }.into_view()
     }
 
-    /// As [`TensorMut::writing`], and the right goes into the view.
+    /// Like [`TensorMut::writing`]; the right moves into the view.
     pub fn into_view(self) -> Result<ViewMut<'a>> {
         let tensor = self.tensor;
         tensor.in_host_memory("writing")?;
         self.check_writable()?;
-        // SAFETY: as in `Tensor::reading`; positions were just checked to be distinct, this has the
-        // right to write them alone, and the view has it now.
+        // SAFETY: as in `Tensor::reading`. Positions were just checked to be distinct. This value has the only right
+        // to write them, and the view has it now.
         Ok(unsafe { ViewMut::new(tensor.address(), tensor.dtype(), *tensor.layout()) })
     }
 
-    /// INVALID_ARGUMENT for read-only memory and for layouts in which two positions share an element.
+    /// Fails with INVALID_ARGUMENT for read-only memory and for layouts in which two positions share an element.
     fn check_writable(&self) -> Result<()> {
         let tensor = self.tensor;
         if tensor.is_read_only() {
@@ -428,7 +424,7 @@ impl<'a> TensorMut<'a> {
     }
 }
 
-/// What a tensor consists of, for [`Tensor::try_replace`].
+/// The parts of a tensor, for [`Tensor::try_replace`].
 #[expect(missing_docs, reason = "the names are those of the methods of `Tensor`")]
 pub struct TensorParts<'a> {
     pub storage: &'a Arc<Storage>,

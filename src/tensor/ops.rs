@@ -1,5 +1,6 @@
-//! What can be done to the elements of tensors, by the rule of [the module above](crate::tensor): who
-//! writes is alone with what is written. What a GPU has and no kernel does is brought to the host.
+//! Operations on the elements of tensors, by the rule of [the module](crate::tensor): nobody else uses the elements
+//! that a writer writes. If elements are on a GPU and there is no kernel for an operation, they are copied to the
+//! host.
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result, memory};
@@ -12,11 +13,11 @@ use crate::kernels::rows::scatter::{self, ScatterOp};
 use crate::tensor::{DType, Element, Shape, Tensor, TensorMut, View, transfer};
 
 impl TensorMut<'_> {
-    /// Writes the elements of `from`, of the same dtype and shape, to this tensor. They may share
-    /// memory: what is written is what `from` held before.
+    /// Writes the elements of `from`, of the same dtype and shape, to this tensor. They may share memory: the
+    /// elements that `from` had before the call are written.
     ///
-    /// Fails with INVALID_ARGUMENT if dtype or shape differ or this tensor is read-only, and with
-    /// RESOURCE_EXHAUSTED if overlapping memory has to be copied and there is none for the copy.
+    /// Fails with INVALID_ARGUMENT if dtype or shape differ or this tensor is read-only, and with RESOURCE_EXHAUSTED
+    /// if overlapping memory has to be copied and there is no memory for the copy.
     pub fn copy_from(&mut self, from: &Tensor) -> Result<()> {
         if self.tensor.is_placed_like(from) {
             return self.check_writable();
@@ -28,23 +29,23 @@ impl TensorMut<'_> {
         self.copy_from_view(&from.reading()?)
     }
 
-    /// Writes the elements that a view of other memory shows, of the same dtype and shape.
+    /// Writes the elements of a view of other memory, of the same dtype and shape.
     pub fn copy_from_view(&mut self, from: &View<'_>) -> Result<()> {
         self.through_host(false, |to| {
             layouts::copy(Instructions::chosen(), from, &mut to.writing()?)
         })
     }
 
-    /// Writes the elements of `from` to those from `start` on along `axis`, as many as it has
-    /// there. In all else like [`TensorMut::copy_from`].
+    /// Writes the elements of `from` to the elements from `start` on along `axis`, as many as `from` has there.
+    /// Everything else is as in [`TensorMut::copy_from`].
     pub fn copy_part_from(&mut self, axis: usize, start: usize, from: &Tensor) -> Result<()> {
         let part = self.tensor.slice(axis, start, start + from.shape()[axis], 1)?;
         TensorMut { tensor: &part }.copy_from(from)
     }
 
     /// `self += from`, or `self -= from` if it `subtracts`, element by element, in the tensors' common dtype:
-    /// integers wrap, floats are rounded after the operation. In all else like [`TensorMut::copy_from`]; bool is
-    /// refused.
+    /// integers wrap, and floats are rounded after the operation. Refuses bool. Everything else is as in
+    /// [`TensorMut::copy_from`].
     pub fn combine_from(&mut self, from: &Tensor, subtracts: bool) -> Result<()> {
         let mut from = from.apart_from(self.tensor)?;
         if let Some(gpu) = self.tensor.gpu()? {
@@ -53,8 +54,8 @@ impl TensorMut<'_> {
                 from = from.copied_to(self.device())?;
             }
             let (from, to) = (from.place(), self.tensor.place());
-            // SAFETY: the elements are those of the tensors, which do not overlap; this has the right to
-            // write its own.
+            // SAFETY: the elements are those of the tensors, which do not overlap. This tensor has the right to write
+            // its own.
             return on_gpu(gpu, |launcher| unsafe { launcher.combine(&from, &to, subtracts) });
         }
         let from = from.on_host()?;
@@ -63,10 +64,10 @@ impl TensorMut<'_> {
 
     /// Combines row `i` of `values` into row `indices[i]` of this tensor, for all rows in order.
     ///
-    /// Fails, with nothing changed, with OUT_OF_RANGE for an index that is no row of this tensor;
-    /// with INVALID_ARGUMENT if dtype or dimensions do not fit, this tensor is read-only or not
-    /// contiguous, bool values should be calculated with, or an integer be divided by zero; and
-    /// with RESOURCE_EXHAUSTED if there is no memory for the numbers.
+    /// Fails, with nothing changed, with OUT_OF_RANGE for an index that is no row of this tensor; with
+    /// INVALID_ARGUMENT if dtype or dimensions do not fit, if this tensor is read-only or not contiguous, for
+    /// arithmetic on bool, and for an integer divided by zero; and with RESOURCE_EXHAUSTED if there is no memory for
+    /// the indices.
     pub fn scatter_rows(&mut self, op: ScatterOp, values: &Tensor, indices: &Tensor) -> Result<()> {
         let indices = indices.to_vec::<i64>()?;
         let values = values.apart_from(self.tensor)?.on_host()?.to_contiguous()?;
@@ -92,11 +93,11 @@ impl TensorMut<'_> {
         };
         self.check_writable()?;
         let place = self.tensor.place();
-        // SAFETY: the elements are the tensor's, which this has the right to write.
+        // SAFETY: the elements are those of the tensor, which has the right to write them.
         on_gpu(gpu, |launcher| unsafe { launcher.fill(&[place], value) })
     }
 
-    /// Sets the elements, which are contiguous floats, to what `next` gives, one after the other.
+    /// Sets the elements, which are contiguous floats, to the results of `next`, one after the other.
     ///
     /// Fails with INVALID_ARGUMENT if the tensor is read-only.
     pub fn fill_with(&mut self, next: &mut dyn FnMut() -> f64) -> Result<()> {
@@ -129,7 +130,7 @@ impl Tensor {
     /// Copies the elements, in row-major order, to `destination`, whose length must be their size
     /// in bytes.
     ///
-    /// Fails with INVALID_ARGUMENT if it is not.
+    /// Fails with INVALID_ARGUMENT if it has another length.
     pub fn copy_to_host(&self, destination: &mut [u8]) -> Result<()> {
         let expected = self.shape().bytes(self.dtype())?;
         if destination.len() != expected {
@@ -141,8 +142,8 @@ impl Tensor {
         layouts::copy_to_bytes(&self.on_host()?.reading()?, destination)
     }
 
-    /// Whether the memory that the two tensors span has bytes in common. Slices that interleave
-    /// without sharing an element count as overlapping.
+    /// Whether the memory ranges of the two tensors have bytes in common. Slices that interleave without sharing an
+    /// element count as overlapping.
     pub fn overlaps(&self, other: &Tensor) -> bool {
         let (device, others) = (self.device(), other.device());
         // CPUs share their memory.
@@ -169,12 +170,12 @@ impl Tensor {
         self.copied_to(self.device())
     }
 
-    /// This tensor, or a copy if writing `written` would change it.
+    /// This tensor, or a copy if a write to `written` would change it.
     fn apart_from(&self, written: &Tensor) -> Result<Tensor> {
         if self.overlaps(written) { self.copied() } else { Ok(self.clone()) }
     }
 
-    /// Whether both are the same elements in the same order.
+    /// Whether both have the same elements in the same order.
     fn is_placed_like(&self, other: &Tensor) -> bool {
         let place = |tensor: &Tensor| -> (DeviceId, usize, DType, Shape) {
             let device = match tensor.device() {

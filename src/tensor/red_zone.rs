@@ -1,11 +1,11 @@
-//! Red zones around memory that a program writes, and a pattern that shows what it has written.
+//! Red zones around memory that a program writes, and a pattern that shows which bytes it has written.
 //!
-//! A callback that writes behind the end of a buffer, or before its beginning, changes the pattern of a red zone;
-//! one that leaves elements out, or writes when nobody should, is found by the pattern in the buffer
-//! itself. A write need not be an assignment: `+=` and its like read the pattern first. So it must be one that
-//! they change ([`Pattern`]).
+//! A callback that writes behind the end of a buffer, or before its beginning, changes the pattern of a red zone. A
+//! callback that leaves elements out, or writes when nobody may, is found by the pattern in the buffer itself. Not
+//! every write is an assignment: `+=` and similar operators read the pattern first. So they must change the pattern
+//! ([`Pattern`]).
 //!
-//! All of this works for memory of every device. None of it is fast.
+//! This works for memory of every device. It is not fast.
 
 #![expect(unsafe_code, reason = "the pattern is written into memory that programs were given")]
 
@@ -16,19 +16,19 @@ use crate::error::{Error, Result};
 use crate::tensor::storage::{ALIGNMENT, Storage, exhausted};
 use crate::tensor::{DType, Layout, Shape, Tensor};
 
-/// How many bytes a red zone has, on each side at least.
+/// The least number of bytes of a red zone on each side.
 pub const WIDTH: usize = 256;
 
-/// Bytes, by their places in a storage, which come again and again.
+/// A pattern of bytes that repeats. Each byte depends on its place in the storage.
 ///
-/// Where the elements are known to be floats, they are signalling NaNs: each operation of arithmetic makes
-/// another NaN of one, whatever the other operand, and what is read by mistake spreads. No bytes are that for
-/// floats of all sizes.
+/// For elements that are floats, the pattern is a signalling NaN. Each arithmetic operation turns it into another
+/// NaN, for any other operand, and a value that is read by mistake spreads. No bytes are signalling NaNs for floats
+/// of all sizes.
 ///
-/// Where the elements are integers or not known, they are a number. As a float of any size it is one of the
-/// smallest there are, so that adding or subtracting more than 1e-38 makes another one of it. Its significand
-/// lies between 1 and 1.5, so that multiplying and dividing by anything but 1 does, however close to 1. It has
-/// few bits that are set, and none of them the lowest of a byte, so that flags that are set change it.
+/// For elements that are integers or of unknown type, it is a number. As a float of any size it is one of the
+/// smallest numbers, so that adding or subtracting more than 1e-38 changes it. Its significand lies between 1 and
+/// 1.5, so that multiplying or dividing by anything but 1 changes it, even if the operand is close to 1. It has few
+/// bits set, and the lowest bit of each byte is not set, so that setting flags changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern([u8; 16]);
 
@@ -36,14 +36,14 @@ pub struct Pattern([u8; 16]);
 const NUMBER: u16 = 0x0424;
 
 impl Pattern {
-    /// For elements of any kind.
+    /// The pattern for elements of any kind.
     pub const NUMBER: Pattern = Pattern::new(NUMBER, NUMBER);
 
-    /// For memory of no type that somebody may read by mistake: 8 bytes that are a NaN as a float of any size,
-    /// of which only some are changed by each operation, and 8 bytes that are the number.
+    /// The pattern for memory without a type that may be read by mistake. It has 8 bytes that are a NaN as a float of
+    /// any size, of which each operation changes only some; and 8 bytes that are the number.
     pub const MEMORY: Pattern = Pattern::new(0xFFF5, NUMBER);
 
-    /// For elements of this type.
+    /// The pattern for elements of this type.
     pub fn of(dtype: DType) -> Pattern {
         let half = match dtype {
             DType::Float16 => 0xFC25,
@@ -54,7 +54,7 @@ impl Pattern {
         Pattern::new(half, half)
     }
 
-    /// Four times one half of a word, and four times the other.
+    /// The pattern with `first` four times and then `second` four times.
     const fn new(first: u16, second: u16) -> Pattern {
         let mut bytes = [0; 16];
         let mut at = 0;
@@ -81,12 +81,12 @@ pub struct Region {
 }
 
 impl Region {
-    /// `bytes` bytes from `start` on, which the storage has.
+    /// The `bytes` bytes from `start` on. The storage has them.
     pub fn new(storage: &Arc<Storage>, start: usize, bytes: usize, pattern: Pattern) -> Region {
         Region { storage: Arc::clone(storage), start, bytes, pattern }
     }
 
-    /// The bytes that a contiguous tensor consists of.
+    /// The bytes of a contiguous tensor.
     pub fn of(tensor: &Tensor) -> Region {
         let (storage, start) = tensor.storage();
         Region::new(storage, start, tensor.bytes(), Pattern::of(tensor.dtype()))
@@ -112,7 +112,7 @@ impl Region {
         self.pattern.at(self.start + place)
     }
 
-    /// Writes the pattern.
+    /// Writes the pattern to all bytes.
     ///
     /// # Safety
     /// Nobody reads or writes the bytes meanwhile.
@@ -126,14 +126,14 @@ impl Region {
         bytes.through_host(false, |to| {
             let to = to.writing()?.data();
             for place in 0..self.bytes {
-                // SAFETY: the view is of so many bytes, and nobody else is at them.
+                // SAFETY: the view has as many bytes, and nobody else uses them.
                 unsafe { to.add(place).write(self.pattern(place)) };
             }
             Ok(())
         })
     }
 
-    /// Shows the bytes as they are now to `inspect`.
+    /// Calls `inspect` with the present bytes.
     fn inspect<R>(&self, inspect: impl FnOnce(&[u8]) -> R) -> Result<R> {
         if self.bytes == 0 {
             return Ok(inspect(&[]));
@@ -146,14 +146,14 @@ impl Region {
             .ok_or_else(|| Error::Internal("bytes in a row are not contiguous".into()))
     }
 
-    /// The first byte that is not the pattern's.
+    /// The first byte that differs from the pattern.
     pub fn first_changed(&self) -> Result<Option<usize>> {
         self.inspect(|bytes| {
             bytes.iter().enumerate().position(|(place, &byte)| byte != self.pattern(place))
         })
     }
 
-    /// The last one.
+    /// The last byte that differs from the pattern.
     fn last_changed(&self) -> Result<Option<usize>> {
         self.inspect(|bytes| {
             let mut bytes = bytes.iter().enumerate();
@@ -161,7 +161,7 @@ impl Region {
         })
     }
 
-    /// The first of the elements of `size` bytes each that is nothing but the pattern.
+    /// The first element, of `size` bytes each, that holds only the pattern.
     pub fn first_unwritten(&self, size: usize) -> Result<Option<usize>> {
         self.inspect(|bytes| {
             bytes.chunks_exact(size).enumerate().position(|(element, bytes)| {
@@ -171,7 +171,7 @@ impl Region {
         })
     }
 
-    /// A number that is another for other bytes, but for chance.
+    /// A hash of the bytes: different bytes almost always have different hashes.
     pub fn fingerprint(&self) -> Result<u64> {
         self.inspect(|bytes| {
             use std::hash::{DefaultHasher, Hasher};
@@ -189,12 +189,12 @@ pub struct RedZone {
     behind: Region,
 }
 
-/// Where a red zone was changed, as close to its buffer as it was.
+/// Where a red zone was changed: the changed byte that is nearest to the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breach {
-    /// The last byte that was changed lies so many bytes before the first one of the buffer.
+    /// The last changed byte lies this many bytes before the first byte of the buffer.
     Before(usize),
-    /// The first byte that was changed lies so many bytes behind the first one of the buffer.
+    /// The first changed byte lies this many bytes behind the first byte of the buffer.
     Behind(usize),
 }
 
@@ -210,8 +210,8 @@ impl std::fmt::Display for Breach {
 }
 
 impl RedZone {
-    /// The red zone around `bytes` bytes from `start` on, up to `end`. The storage has [`WIDTH`] bytes
-    /// before `start`, and `end` is as many behind the last byte, or more.
+    /// The red zone around `bytes` bytes from `start` on, up to `end`. The storage has [`WIDTH`] bytes before
+    /// `start`, and `end` is at least as many bytes behind the last byte.
     pub fn around(
         storage: &Arc<Storage>,
         start: usize,
@@ -226,17 +226,17 @@ impl RedZone {
         }
     }
 
-    /// Makes the red zone whole.
+    /// Writes the pattern to the whole red zone again.
     pub fn raise(&self) -> Result<()> {
-        // SAFETY: red zones are no part of what anybody was given, so that a program that is at them has
-        // a mistake. Bytes of one storage are written one by one, and so are not torn.
+        // SAFETY: nobody was given the red zones, so a program that uses them has a mistake. The bytes are written
+        // one by one, and so are not torn.
         unsafe {
             self.ahead.poison()?;
             self.behind.poison()
         }
     }
 
-    /// Where it was changed, if it was.
+    /// Where the red zone was changed, if it was.
     pub fn breach(&self) -> Result<Option<Breach>> {
         if let Some(place) = self.behind.first_changed()? {
             return Ok(Some(Breach::Behind(self.behind.start - self.ahead.end() + place)));
@@ -252,11 +252,11 @@ impl Region {
     }
 }
 
-/// A buffer of its own with a red zone around it.
+/// A separate buffer with a red zone around it.
 pub struct GuardedMemory {
     /// The bytes between the red zones.
     pub region: Region,
-    /// What is around them.
+    /// The red zone around them.
     pub red_zone: RedZone,
 }
 
@@ -279,12 +279,12 @@ impl GuardedMemory {
         let region = Region::new(&storage, WIDTH, bytes, within);
         let red_zone = RedZone::around(&storage, WIDTH, bytes, whole, around);
         red_zone.raise()?;
-        // SAFETY: nobody else knows the memory yet.
+        // SAFETY: nobody else uses the memory yet.
         unsafe { region.poison()? };
         Ok(GuardedMemory { region, red_zone })
     }
 
-    /// A contiguous tensor with a red zone around it, full of the pattern.
+    /// A contiguous tensor with a red zone around it. Its elements hold the pattern.
     pub fn tensor(dtype: DType, shape: Shape, device: DeviceId) -> Result<(Tensor, GuardedMemory)> {
         let pattern = Pattern::of(dtype);
         let guarded = GuardedMemory::with(shape.bytes(dtype)?, device, pattern, pattern)?;
@@ -293,15 +293,14 @@ impl GuardedMemory {
         Ok((tensor, guarded))
     }
 
-    /// Fills the bytes between the red zones with the pattern. The callback that got them is done
-    /// with them.
+    /// Fills the bytes between the red zones with the pattern. The callback that got them no longer uses them.
     pub fn poison(&self) -> Result<()> {
-        // SAFETY: nobody has a right to the memory any more. A program that is at it nevertheless has
-        // a mistake, which the pattern shows.
+        // SAFETY: nobody has a right to the memory any more. A program that still uses it has a mistake, which the
+        // pattern shows.
         unsafe { self.region.poison() }
     }
 
-    /// The address of the first byte, as the device counts.
+    /// The device's address of the first byte.
     pub fn address(&self) -> *mut u8 {
         self.region.storage.address().wrapping_add(self.region.start)
     }
@@ -312,7 +311,7 @@ mod tests {
     use super::*;
 
     fn write(guarded: &GuardedMemory, offset: isize, byte: u8) {
-        // SAFETY: within the storage of the red zones, which nobody else has.
+        // SAFETY: the address is within the storage of the red zones, which nobody else has.
         unsafe { guarded.address().offset(offset).write(byte) };
     }
 
@@ -350,7 +349,7 @@ mod tests {
         assert_eq!(guarded.region.first_unwritten(4).unwrap(), Some(0));
         assert_eq!(guarded.region.first_changed().unwrap(), None);
         let before = guarded.region.fingerprint().unwrap();
-        // A NaN of the processor's is not the pattern.
+        // A NaN that the processor makes is not the pattern.
         let elements =
             Tensor::from_slice(&[0.0f32, f32::NAN, -1.0, 2.0, -f32::NAN], shape, DeviceId::HOST);
         // SAFETY: nobody else has the tensor.
@@ -360,16 +359,16 @@ mod tests {
         assert_ne!(guarded.region.fingerprint().unwrap(), before);
     }
 
-    /// An operator with an operand, which changes what lies at an address.
+    /// An operator with an operand, which changes the element at an address.
     struct Change {
         what: String,
         apply: unsafe fn(*mut u8, f64),
         operand: f64,
-        /// No number is changed by it.
+        /// Whether it changes no number.
         is_identity: bool,
     }
 
-    /// What programs write: each operator with operands of all sizes.
+    /// Changes that programs make: each operator with operands of all sizes.
     macro_rules! changes {
         ($type:ty, $from:expr, $operands:expr, [$($operator:literal: $apply:expr),+]) => {{
             let from: fn(f64) -> $type = $from;
@@ -379,7 +378,7 @@ mod tests {
                     let at = at.cast::<$type>();
                     let from: fn(f64) -> $type = $from;
                     let apply: fn($type, $type) -> $type = $apply;
-                    // SAFETY: the test's own memory.
+                    // SAFETY: the memory belongs to the test.
                     unsafe { at.write(apply(at.read(), std::hint::black_box(from(operand)))) };
                 }
                 for operand in $operands {
@@ -415,7 +414,7 @@ mod tests {
         };
     }
 
-    /// Floats as programs compute with them.
+    /// Floats with the operators that programs use.
     trait PatternFloat {
         fn from_f64(number: f64) -> Self;
     }
@@ -471,11 +470,12 @@ mod tests {
             for Change { what, apply, operand, is_identity } in changes_of(dtype) {
                 for (kind, guarded) in [("tensor", &typed), ("memory", &memory)] {
                     let change = |offset: isize| {
-                        // SAFETY: a multiple of the element's size, between the ends of the red zones.
+                        // SAFETY: the offset is a multiple of the element's size, between the ends of the red zones.
                         unsafe { apply(guarded.address().offset(offset), operand) };
                     };
                     let signals = kind == "tensor" && dtype.is_float();
-                    // What changes no number changes no pattern, but for NaNs that signal.
+                    // An operation that changes no number does not change the pattern, unless that is a signalling
+                    // NaN.
                     if is_identity && !signals {
                         continue;
                     }
@@ -486,7 +486,7 @@ mod tests {
                         guarded.red_zone.raise().unwrap();
                         seen += 1;
                     }
-                    // In memory of no type every other 8 bytes are for those who read.
+                    // In memory without a type, every other 8 bytes are the NaN.
                     let elements = if signals { 1 } else { 16 / size };
                     (0..elements).for_each(|element| change(element * size));
                     let changed = guarded.region.first_changed().unwrap();

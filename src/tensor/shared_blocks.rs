@@ -1,7 +1,7 @@
-//! Many tensors that are made at once, side by side in few blocks.
+//! Many tensors that are made at once and lie side by side in few blocks.
 //!
-//! A block that is fresh from the system costs a call and page faults, so thousands of tensors of which each had
-//! a block of its own would cost more than what fills them. And large blocks have large pages.
+//! A fresh block from the system costs a call and page faults. So thousands of tensors with one block each would cost
+//! more than the work that fills them. Also, large blocks have large pages.
 
 use std::slice;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use super::{DType, Layout, Shape, Tensor};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 
-/// A block is closed before it gets longer than this; a larger tensor has one of its own.
+/// A block is closed before it gets longer than this. A larger tensor has its own block.
 const BLOCK: usize = 64 << 20;
 
 impl Tensor {
-    /// Contiguous tensors in host memory, one of each of `kinds`, whose bytes `write` fills: all of them, or what
-    /// it leaves out is unspecified. A block is freed with the last tensor in it.
+    /// Contiguous tensors in host memory, one for each of `kinds`. `write` fills their bytes; bytes that it does not
+    /// write are unspecified. A block is freed with the last tensor in it.
     ///
     /// Fails as `write` does, and with RESOURCE_EXHAUSTED if there is no memory.
     pub fn in_shared_blocks(
@@ -37,8 +37,8 @@ impl Tensor {
             }
             rest = others;
         }
-        // SAFETY: the bytes are those of the tensors, no two of which have any in common, and which nobody else
-        // has before they are returned. Memory of a storage counts as initialised.
+        // SAFETY: the bytes are those of the tensors. No two tensors share bytes, and nobody else has them before
+        // they are returned. Memory of a storage counts as initialised.
         let parts = tensors.iter().map(|tensor: &Tensor| unsafe {
             slice::from_raw_parts_mut(tensor.address(), tensor.bytes())
         });
@@ -47,7 +47,7 @@ impl Tensor {
     }
 }
 
-/// How many of `kinds`, of which there is one at least, share the next block, and how many bytes that has.
+/// How many of `kinds`, which is not empty, share the next block, and how many bytes the block has.
 fn first_block(kinds: &[(DType, Shape)]) -> Result<(usize, usize)> {
     let mut bytes = 0usize;
     for (index, &(dtype, shape)) in kinds.iter().enumerate() {
@@ -60,8 +60,8 @@ fn first_block(kinds: &[(DType, Shape)]) -> Result<(usize, usize)> {
     Ok((kinds.len(), bytes))
 }
 
-/// The bytes of a block that a tensor takes: whole lines, and one if it has no elements, so that no two tensors
-/// have one address.
+/// The bytes of a block that a tensor takes. They are whole lines, and one line if it has no elements, so that no two
+/// tensors have one address.
 fn taken(dtype: DType, shape: Shape) -> Result<usize> {
     let bytes = shape.bytes(dtype)?.max(1);
     bytes

@@ -1,8 +1,8 @@
-//! Small tensors side by side in common blocks.
+//! Small tensors that lie side by side in common blocks.
 //!
-//! A model may have thousands of small variables. In blocks of their own each would start at
-//! whatever place the allocator found, and a pass over all of them would wait for memory at each.
-//! Side by side, in the order in which they were made, they are read as one stream.
+//! A model may have thousands of small variables. If each had its own block, each would start wherever the allocator
+//! found memory, and a pass over all of them would wait for memory at each. When they lie side by side, in the order
+//! in which they were made, they are read as one stream.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use crate::error::Result;
 use crate::tensor::storage::{ALIGNMENT, Storage};
 use crate::tensor::{DType, Layout, Shape, Tensor};
 
-/// Larger tensors get blocks of their own.
+/// The largest small tensor, in bytes. Larger tensors get their own blocks.
 const SMALL: usize = 16 << 10;
 
-/// Blocks grow from the first of these to the last, so that a few small tensors cost little.
+/// The smallest and the largest block. Blocks grow from one to the other, so that a few small tensors cost little.
 const BLOCK: [usize; 2] = [4 << 10, 1 << 20];
 
-/// How far a buffer is shifted against the one before, in bytes. It is a whole number of
-/// cache lines, and all multiples up to the 64th differ modulo 4 KiB, up to the 1024th modulo
-/// 64 KiB: the buffers of one variable, all read at once, then fall into different cache sets.
+/// How many bytes a buffer is shifted against the one before. It is a whole number of cache lines. All its multiples
+/// up to the 64th differ modulo 4 KiB, and up to the 1024th modulo 64 KiB. So the buffers of one variable, which are
+/// all read at once, fall into different cache sets.
 pub const CACHE_SHIFT: usize = 4416;
 
-/// Where the next small tensors are made. A block is freed with the last tensor in it.
+/// A place where small tensors are made. A block is freed with the last tensor in it.
 pub struct Slab {
-    /// At which byte of a block the first tensor starts.
+    /// The byte of a block at which the first tensor starts.
     shift: usize,
     block: Option<Arc<Storage>>,
     used: usize,
@@ -33,22 +33,22 @@ pub struct Slab {
 }
 
 impl Slab {
-    /// A slab whose blocks begin with `shift` unused bytes, rounded up to a cache line. Slabs that
-    /// are walked over at the same time have different shifts, so that tensors of the same place
-    /// in each do not compete for the same lines of a cache.
+    /// A slab whose blocks begin with `shift` unused bytes, rounded up to a cache line. Slabs that are read at the
+    /// same time have different shifts, so that tensors at the same place in each do not compete for the same lines
+    /// of a cache.
     pub const fn new(shift: usize) -> Slab {
         let shift = shift.next_multiple_of(ALIGNMENT);
         Slab { shift, block: None, used: 0, next: BLOCK[0] }
     }
 
-    /// A contiguous tensor of zeros: behind the one that was made before, if it is small, there is
-    /// room, and it is on the same device; else in a block that begins with it, or of its own.
+    /// A contiguous tensor of zeros. A small tensor lies behind the one that was made before if the block has enough
+    /// memory left and is on the same device; else it begins a new block. A large tensor has its own block.
     pub fn zeros(&mut self, dtype: DType, shape: Shape, device: DeviceId) -> Result<Tensor> {
         let bytes = shape.bytes(dtype)?;
         if bytes > SMALL {
             return Tensor::zeros(dtype, shape, device);
         }
-        // A tensor without elements takes a line, too: no two tensors have one address.
+        // A tensor without elements also takes a line, so that no two tensors have one address.
         let taken = bytes.max(1).next_multiple_of(ALIGNMENT);
         let fits =
             |block: &&Arc<Storage>| block.device() == device && block.bytes() - self.used >= taken;
@@ -68,8 +68,8 @@ impl Slab {
     }
 }
 
-/// Whether the elements of `after` lie right behind those of `before`, in one block: then both, and what follows
-/// in the same way, can be read and written as one.
+/// Whether the elements of `after` lie directly behind those of `before`, in one block. If so, both can be read and
+/// written as one, together with all that follow in the same way.
 pub fn follows(before: &Tensor, after: &Tensor) -> bool {
     let ((block, start), (other, next)) = (before.storage(), after.storage());
     Arc::ptr_eq(block, other)
@@ -102,7 +102,7 @@ mod tests {
         ranges.sort_unstable();
         assert!(ranges.windows(2).all(|pair| pair[0].0 + pair[0].1.max(1) <= pair[1].0));
         assert_eq!(tensors[1].address().addr(), tensors[0].address().addr() + ALIGNMENT);
-        // Blocks live as long as their tensors, not as long as the slab.
+        // Blocks live as long as their tensors, also after the slab is dropped.
         drop(slab);
         // SAFETY: nobody else has it.
         unsafe { tensors[3].assume_exclusive() }.fill_zeros().unwrap();

@@ -1,4 +1,4 @@
-//! Memory that tensors share: who owns it, where it lies, how long it is.
+//! Memory that tensors share: its owner, its place and its length.
 
 use std::alloc::{self, Layout as Allocation};
 use std::any::Any;
@@ -13,7 +13,7 @@ use crate::tensor::blocks::{self, Block, LARGE};
 /// Every allocation starts at a cache line.
 pub const ALIGNMENT: usize = 64;
 
-/// What allocators align to without being asked.
+/// The alignment that allocators give to every allocation.
 const USUAL_ALIGNMENT: usize = 16;
 
 /// A range of one device's memory and its owner.
@@ -25,26 +25,25 @@ pub struct Storage {
 }
 
 enum MemoryOwner {
-    /// Part of an allocation that begins at `start`.
+    /// The aligned part of an allocation that begins at `start`.
     Small { start: NonNull<u8>, layout: Allocation },
-    /// A block of its own.
+    /// A separate block.
     Large { _block: Block },
     /// Memory of a GPU.
     Device { memory: DeviceMemory },
-    /// Somebody else's; the box is dropped once it is no longer used, by a GPU neither.
+    /// Memory of another owner. The box is dropped once nobody uses the memory, GPUs included.
     Foreign { _owner: Box<dyn Any + Send + Sync>, read_only: bool },
 }
 
-// SAFETY: a storage is an address range and its owner. The elements are reached only through raw
-// pointers and `unsafe` views, whose users guarantee that there are no races; the owner is `Send` and
-// `Sync`, and the fields here never change.
+// SAFETY: a storage is an address range and its owner. The elements are reached only through raw pointers and
+// `unsafe` views, whose users guarantee that there are no races. The owner is `Send` and `Sync`, and the fields here
+// never change.
 unsafe impl Send for Storage {}
 // SAFETY: as above.
 unsafe impl Sync for Storage {}
 
 impl Storage {
-    /// `bytes` zeros. Of large ones, those that nobody has touched yet need no memory, only
-    /// addresses.
+    /// `bytes` zeros. Pages of large storages take no memory, only addresses, until they are first used.
     pub fn zeroed(bytes: usize, device: DeviceId) -> Result<Storage> {
         if !device.is_host_memory() {
             let storage = Storage::of_gpu(bytes, device)?;
@@ -56,8 +55,8 @@ impl Storage {
         Storage::allocate(bytes, device, Block::zeroed, small)
     }
 
-    /// `bytes` bytes of whatever was in memory: unspecified, and initialised for all that the compiler
-    /// knows.
+    /// `bytes` bytes with the contents that the memory happens to have: they are unspecified, but initialised for the
+    /// compiler.
     pub fn uninitialized(bytes: usize, device: DeviceId) -> Result<Storage> {
         if !device.is_host_memory() {
             return Storage::of_gpu(bytes, device);
@@ -67,7 +66,7 @@ impl Storage {
         Storage::allocate(bytes, device, Block::uninitialized, small)
     }
 
-    /// Memory of a GPU, with anything in it.
+    /// Memory of a GPU with arbitrary contents.
     fn of_gpu(bytes: usize, device: DeviceId) -> Result<Storage> {
         let memory = DeviceMemory::new(registry::gpu(device)?, bytes)?;
         let data = ptr::without_provenance_mut(memory.address() as usize);
@@ -99,25 +98,25 @@ impl Storage {
                 owner: MemoryOwner::Large { _block: block },
             });
         }
-        // Allocators have quick ways to get memory that is aligned as they like, and slow ones to
-        // get memory that is aligned to more than that.
+        // Allocators get memory of their own usual alignment quickly, and memory of a larger alignment slowly.
         let whole = bytes + ALIGNMENT;
         let layout = Allocation::from_size_align(whole, USUAL_ALIGNMENT);
         let layout = layout.map_err(|_| exhausted())?;
         let start = blocks::or_once_more(|| NonNull::new(small(layout))).ok_or_else(exhausted)?;
         let ahead = start.as_ptr().addr().wrapping_neg() % ALIGNMENT;
-        // SAFETY: less than `ALIGNMENT` bytes, by which the allocation is longer than `bytes`.
+        // SAFETY: `ahead` is less than `ALIGNMENT` bytes, and the allocation is `ALIGNMENT` bytes longer than
+        // `bytes`.
         let data = unsafe { start.add(ahead) };
         Ok(Storage { data, bytes, device, owner: MemoryOwner::Small { start, layout } })
     }
 
-    /// Memory that somebody else owns. `owner` is dropped, once, with the last tensor over it.
+    /// Memory of another owner. `owner` is dropped, once, with the last tensor over it.
     ///
     /// # Safety
-    /// From `data` on, which is an address of `device`, `bytes` bytes stay valid, and initialised, until `owner` is dropped; they
-    /// are written only if `read_only` is false. `data` may be null if `bytes` is 0. The caller that writes
-    /// them by other ways than through tensors keeps to the rule of [`crate::tensor`]: nobody reads
-    /// or writes them meanwhile.
+    /// `data` is an address of `device`. From it on, `bytes` bytes stay valid and initialised until `owner` is
+    /// dropped. They are written only if `read_only` is false. `data` may be null if `bytes` is 0. A caller that
+    /// writes them other than through tensors follows the rule of [`crate::tensor`]: nobody reads or writes them
+    /// meanwhile.
     pub unsafe fn foreign(
         data: *mut u8,
         bytes: usize,
@@ -129,23 +128,22 @@ impl Storage {
         Storage { data, bytes, device, owner: MemoryOwner::Foreign { _owner: owner, read_only } }
     }
 
-    /// The address of the first byte, as the device counts: the host may follow it if the memory is the
-    /// host's.
+    /// The device's address of the first byte. The host may use it if the memory is the host's.
     pub fn address(&self) -> *mut u8 {
         self.data.as_ptr()
     }
 
-    /// How many bytes there are.
+    /// How many bytes it has.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Where they lie.
+    /// The device of the bytes.
     pub fn device(&self) -> DeviceId {
         self.device
     }
 
-    /// The GPU that the library has allocated them on, if it is one.
+    /// The GPU on which the library has allocated the bytes, if it is one.
     pub(crate) fn gpu(&self) -> Option<&'static Gpu> {
         match &self.owner {
             MemoryOwner::Device { memory } => Some(memory.gpu()),
@@ -153,46 +151,45 @@ impl Storage {
         }
     }
 
-    /// Whether they may only be read.
+    /// Whether the bytes may only be read.
     pub fn is_read_only(&self) -> bool {
         matches!(self.owner, MemoryOwner::Foreign { read_only: true, .. })
     }
 
-    /// Whether the library has allocated them for this storage.
+    /// Whether the library has allocated the bytes for this storage.
     pub fn is_own(&self) -> bool {
         !matches!(self.owner, MemoryOwner::Foreign { .. })
     }
 
-    /// Fills a storage that nobody else knows yet.
+    /// Writes bytes to a storage that nobody else uses yet.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<()> {
         assert!(bytes.len() <= self.bytes && !matches!(self.owner, MemoryOwner::Foreign { .. }));
         if let MemoryOwner::Device { memory } = &self.owner {
             // SAFETY: the range is the memory's, which is freed on the same stream.
             return unsafe { memory.gpu().upload(bytes.as_ptr(), memory.address(), bytes.len()) };
         }
-        // SAFETY: the range is ours, at least as long as `bytes`, and cannot overlap with a slice
-        // that existed before it.
+        // SAFETY: the range is ours and at least as long as `bytes`. It cannot overlap with a slice that existed
+        // before it.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.address(), bytes.len()) };
         Ok(())
     }
 }
 
-/// Memory of an allocator, with anything in it.
+/// Memory of the allocator with arbitrary contents.
 ///
 /// # Safety
-/// The layout has a size other than zero.
+/// The layout's size is not zero.
 unsafe fn uninitialized_block(layout: Allocation) -> *mut u8 {
     if cfg!(miri) {
-        // An interpreter sees through `opaque`.
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise. Miri is an interpreter and sees through `opaque`, so it gets zeros.
         return unsafe { alloc::alloc_zeroed(layout) };
     }
     // SAFETY: as above.
     unsafe { alloc::alloc(layout) }
 }
 
-/// What it means that there are no `bytes` bytes for a tensor on `device`. What the host has left is said
-/// if that explains it: limits of the process or of a container are other numbers.
+/// The error if there are no `bytes` bytes for a tensor on `device`. It says how much the host has left only if that
+/// explains the failure: limits of the process or of a container are other numbers.
 #[cold]
 pub(super) fn exhausted(bytes: usize, device: DeviceId) -> Error {
     let left = match device.is_host_memory() && bytes >= LARGE {
@@ -204,12 +201,12 @@ pub(super) fn exhausted(bytes: usize, device: DeviceId) -> Error {
     Error::ResourceExhausted(format!("{bytes} bytes on {device}{left}"))
 }
 
-/// The same memory, of which the compiler no longer knows that nobody has written to it: its bytes
-/// are what they happen to be. (Blocks of large tensors come from the system, which the compiler
-/// knows nothing of.)
+/// The same memory, about which the compiler no longer assumes that nobody has written it: its bytes have the values
+/// that they happen to have. (Blocks of large tensors come from the system, and the compiler assumes nothing about
+/// them.)
 fn opaque(memory: *mut u8) -> *mut u8 {
-    // What `black_box` returns may be anything that a function could return that has written to the
-    // memory.
+    // A function that returns a pointer may have written to its memory, and for the compiler `black_box` is such a
+    // function.
     std::hint::black_box(memory)
 }
 
@@ -219,8 +216,8 @@ impl Drop for Storage {
             // SAFETY: `start` came from the allocator with this layout and is freed only here.
             unsafe { alloc::dealloc(start.as_ptr(), layout) };
         }
-        // The owner of a GPU's memory may free it at once, so what uses it is done first. A GPU that
-        // cannot be waited for uses nothing any more.
+        // The owner of a GPU's memory may free it at once, so all work that uses it is finished first. A GPU that
+        // cannot be waited for no longer uses anything.
         if !self.device.is_host_memory()
             && matches!(self.owner, MemoryOwner::Foreign { .. })
             && let Ok(gpu) = registry::gpu(self.device)

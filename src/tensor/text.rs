@@ -1,5 +1,5 @@
-//! Tensors in words: dtype, shape and device, then the elements. ndarray lays them out and leaves
-//! the middle of long axes out.
+//! Tensors as text: dtype, shape and device, and then the elements. ndarray formats them and leaves out the middle of
+//! long axes.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ fn write_elements(view: &View, formatter: &mut fmt::Formatter<'_>) -> fmt::Resul
             None => Err(fmt::Error),
         },
         else match view.as_array::<u8>() {
-            // Not `mapv`, which keeps strides that an array without elements must not have.
+            // Not `mapv`, which keeps strides. An array without elements must not have these strides.
             Some(array) => {
                 let flags = ArrayD::from_shape_fn(array.raw_dim(), |place| array[place] != 0);
                 write!(formatter, "{flags}")

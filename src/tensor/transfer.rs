@@ -1,5 +1,5 @@
-//! Copies of elements that do not lie in host memory, or shall not, in the order of the GPUs' streams.
-//! Elements with strides are put in order on the side where they are.
+//! Copies of elements from or to memory outside of the host, in the order of the GPUs' streams. Elements with strides
+//! are put in order on the side where they are.
 
 use crate::device::cuda::gpu::Gpu;
 use crate::device::{DeviceId, registry};
@@ -8,8 +8,7 @@ use crate::kernels::cuda::{GpuPlace, on_gpu};
 use crate::tensor::{Tensor, TensorMut};
 
 impl Tensor {
-    /// The same elements in host memory: this tensor if it lies there, else a copy, for which the
-    /// GPU is waited for.
+    /// The same elements in host memory: this tensor if it lies there, else a copy. A copy waits for the GPU.
     pub fn on_host(&self) -> Result<Tensor> {
         match self.gpu()? {
             None => Ok(self.clone()),
@@ -25,7 +24,7 @@ impl Tensor {
         Ok(copy)
     }
 
-    /// The GPU that has the elements; none if the host has.
+    /// The GPU that has the elements; `None` if they are in host memory.
     pub(crate) fn gpu(&self) -> Result<Option<&'static Gpu>> {
         if self.device().is_host_memory() {
             return Ok(None);
@@ -36,12 +35,12 @@ impl Tensor {
         }
     }
 
-    /// The address of the first element, in numbers of its GPU.
+    /// The address of the first element on its GPU.
     fn on_device(&self) -> u64 {
         self.address().addr() as u64
     }
 
-    /// The elements as kernels of its GPU find them.
+    /// The elements in the form that kernels of its GPU use.
     pub(crate) fn place(&self) -> GpuPlace {
         GpuPlace { address: self.on_device(), dtype: self.dtype(), layout: *self.layout() }
     }
@@ -56,8 +55,8 @@ impl Tensor {
 }
 
 impl TensorMut<'_> {
-    /// Has `write` change the elements in host memory: these if they lie there, else a contiguous copy
-    /// that replaces them. The copy has anything in it unless `write` `reads` the elements, too.
+    /// Calls `write` to change the elements in host memory: these elements if they lie there, else a contiguous copy
+    /// that replaces them. If `reads`, the copy starts with the elements, else with arbitrary contents.
     pub(crate) fn through_host(
         &mut self,
         reads: bool,
@@ -77,8 +76,8 @@ impl TensorMut<'_> {
     }
 }
 
-/// Writes the elements of `from` to `to`; one of them or both do not lie in host memory, and they share
-/// none.
+/// Writes the elements of `from` to `to`. At least one of the tensors is outside of host memory, and they share no
+/// memory.
 pub(super) fn copy(from: &Tensor, to: &mut TensorMut) -> Result<()> {
     if (from.dtype(), from.shape()) != (to.dtype(), to.shape()) {
         return Err(Error::invalid(
@@ -98,11 +97,11 @@ pub(super) fn copy(from: &Tensor, to: &mut TensorMut) -> Result<()> {
         && gpu.id() == other.id()
     {
         let pair = (from.place(), to.tensor.place());
-        // SAFETY: the elements are those of the tensors, which do not overlap and whose memory is freed
-        // on the stream; `to` has the right to write its own.
+        // SAFETY: the elements are those of the tensors, which do not overlap, and whose memory is freed on the
+        // stream. `to` has the right to write its own.
         return on_gpu(gpu, |launcher| unsafe { launcher.copy(&[pair]) });
     }
-    // What goes over a border is dense on both sides of it.
+    // A copy between devices needs contiguous elements on both sides.
     let from = &from.to_contiguous()?;
     if !to.tensor.layout().is_contiguous() {
         let dense = Tensor::uninitialized(to.dtype(), to.shape(), to.device())?;

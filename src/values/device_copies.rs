@@ -1,5 +1,5 @@
-//! Copies of a variable's value in the memory of other devices: one for each device and dtype that
-//! somebody reads it in, made once for each version of the value.
+//! Copies of a variable's value in the memory of other devices. There is one copy for each device and dtype in which
+//! the value is read. Each is made once for each version of the value.
 
 #![expect(unsafe_code, reason = "copied elements are written")]
 
@@ -11,7 +11,7 @@ use crate::device::DeviceId;
 use crate::error::Result;
 use crate::tensor::{DType, Tensor};
 
-/// The copies that there are. They stay where they are as long as this does.
+/// The existing copies. Their addresses do not change while this lives.
 #[derive(Default)]
 pub(super) struct DeviceCopies {
     first: OnceLock<Box<DeviceCopy>>,
@@ -19,12 +19,12 @@ pub(super) struct DeviceCopies {
 
 struct DeviceCopy {
     tensor: Tensor,
-    /// Whether it holds the value that the variable has.
+    /// Whether it holds the variable's present value.
     in_step: AtomicBool,
     next: OnceLock<Box<DeviceCopy>>,
 }
 
-/// The device that has the memory of `device`: CPUs share theirs.
+/// The device that owns the memory of `device`: all CPUs share one memory.
 pub(crate) fn memory_of(device: DeviceId) -> DeviceId {
     if device.is_host_memory() { DeviceId::HOST } else { device }
 }
@@ -39,26 +39,26 @@ impl DeviceCopies {
         self.all().find(|copy| (copy.tensor.device(), copy.tensor.dtype()) == (device, dtype))
     }
 
-    /// None holds the value any more, since that is about to change.
+    /// Marks all copies as out of date, since the value is about to change.
     pub(super) fn outdate(&self) {
         self.all().for_each(|copy| copy.in_step.store(false, Ordering::Release));
     }
 
-    /// The copy on a device, if it holds the value.
+    /// The copy on a device, if it is up to date.
     pub(super) fn get(&self, device: DeviceId, dtype: DType) -> Option<&Tensor> {
         // Acquire: the copy was written before the flag was set.
         let copy = self.find(device, dtype)?;
         copy.in_step.load(Ordering::Acquire).then_some(&copy.tensor)
     }
 
-    /// All copies that hold the value.
+    /// All copies that are up to date.
     pub(super) fn all_in_step(&self) -> impl Iterator<Item = &Tensor> {
         let in_step = self.all().filter(|copy| copy.in_step.load(Ordering::Acquire));
         in_step.map(|copy| &copy.tensor)
     }
 
-    /// The copy on a device, made or brought in step if need be. `value` is the value in the copy's
-    /// dtype. Of several threads one is here at a time, and nobody changes the value meanwhile.
+    /// The copy on a device, made or brought up to date if necessary. `value` is the value in the copy's dtype. Only
+    /// one thread calls this at a time, and nobody changes the value meanwhile.
     pub(super) fn bring_in_step(&self, device: DeviceId, value: &Tensor) -> Result<&Tensor> {
         let copy = match self.find(device, value.dtype()) {
             Some(copy) => copy,
@@ -66,15 +66,14 @@ impl DeviceCopies {
         };
         if !copy.in_step.load(Ordering::Acquire) {
             let source = self.on_same_card(&copy.tensor)?.unwrap_or(value);
-            // SAFETY: a copy that does not hold the value is nobody's to read, and one thread is here.
+            // SAFETY: nobody reads a copy that is out of date, and only one thread is here.
             unsafe { copy.tensor.assume_exclusive() }.copy_from(source)?;
             copy.in_step.store(true, Ordering::Release);
         }
         Ok(&copy.tensor)
     }
 
-    /// A copy that holds the value and lies on the card that has `copy`, as another logical GPU of it: from
-    /// there nothing goes over the bus.
+    /// An up-to-date copy on another logical GPU of the card of `copy`. A copy from there does not use the bus.
     fn on_same_card(&self, copy: &Tensor) -> Result<Option<&Tensor>> {
         let Some(gpu) = copy.gpu()? else { return Ok(None) };
         for other in self.all().filter(|other| other.in_step.load(Ordering::Acquire)) {

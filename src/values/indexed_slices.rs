@@ -1,15 +1,15 @@
-//! Indexed slices: some rows of a tensor, by number.
+//! Indexed slices: some rows of a tensor, selected by number.
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::rows::scatter::ScatterOp;
 use crate::tensor::{DType, Shape, Tensor};
 
-/// Some rows of a dense tensor: row `i` of the values belongs to row `indices[i]`. Rows may appear
-/// in any order and more than once; a row that appears several times stands for the sum.
+/// Some rows of a dense tensor: row `i` of the values belongs to row `indices[i]`. Rows may appear in any order and
+/// more than once. If a row appears several times, its values are added.
 ///
-/// Whether the indices lie within the dense shape is checked where they are used, since their
-/// memory is the caller's to write until then.
+/// Code that uses the indices checks whether they lie within the dense shape, since the caller may write their memory
+/// until then.
 #[derive(Debug)]
 pub struct IndexedSlices {
     values: Tensor,
@@ -18,10 +18,10 @@ pub struct IndexedSlices {
 }
 
 impl IndexedSlices {
-    /// Indexed slices of a tensor of shape `dense_shape`: `values` of shape `[k, rest...]` where
-    /// `dense_shape` is `[rows, rest...]`, and `indices`, int64 of shape `[k]`.
+    /// Indexed slices of a tensor of shape `dense_shape`, which is `[rows, rest...]`. The shape of `values` is
+    /// `[k, rest...]`, and `indices` is int64 of shape `[k]`.
     ///
-    /// Fails with INVALID_ARGUMENT if they do not fit together.
+    /// Fails with INVALID_ARGUMENT if they do not fit each other.
     pub fn new(values: Tensor, indices: Tensor, dense_shape: Shape) -> Result<IndexedSlices> {
         if indices.dtype() != DType::Int64 || indices.shape().rank() != 1 {
             return Err(Error::invalid(
@@ -55,7 +55,7 @@ impl IndexedSlices {
         &self.values
     }
 
-    /// Which row of the dense tensor each row of the values belongs to.
+    /// For each row of the values, the row of the dense tensor to which it belongs.
     pub fn indices(&self) -> &Tensor {
         &self.indices
     }
@@ -75,8 +75,8 @@ impl IndexedSlices {
         self.values.device()
     }
 
-    /// The dense tensor: zero but for the rows of the slices, added up. A fresh tensor on
-    /// `device`.
+    /// The dense tensor, as a fresh tensor on `device`. It has the sums of the slices' rows, and zeros in all other
+    /// rows.
     ///
     /// Fails with OUT_OF_RANGE for an index outside of the dense shape, with INVALID_ARGUMENT for
     /// bool, and with RESOURCE_EXHAUSTED if there is no memory.

@@ -1,9 +1,9 @@
-//! Distributions that the first values of variables are drawn from.
+//! Distributions for the initial values of variables.
 //!
-//! The schemes of Glorot and He, the fans that they need, and their truncated normal distributions are
-//! those of Keras (`keras/src/initializers/random_initializers.py`: `VarianceScaling` and `compute_fans`).
-//! Nothing here depends on the machine: the generator works on integers, the square root is exact by
-//! IEEE 754, and the logarithm is the one of the `libm` crate and not the system's.
+//! The schemes of Glorot and He, their fans, and their truncated normal distributions are those of Keras
+//! (`keras/src/initializers/random_initializers.py`: `VarianceScaling` and `compute_fans`). The results do not depend
+//! on the machine: the generator uses integers, the square root is exact by IEEE 754, and the logarithm comes from
+//! the `libm` crate and not from the system.
 
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Shape, TensorMut};
 
-/// What the elements of a new variable are.
+/// The elements of a new variable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
     /// Zeros, of any dtype.
@@ -25,26 +25,26 @@ pub enum Distribution {
         /// Half of the width.
         spread: f64,
     },
-    /// Normal.
+    /// Normally distributed.
     Normal {
         /// The mean.
         mean: f64,
         /// The standard deviation.
         spread: f64,
     },
-    /// Of variance 2 / (fan in + fan out), by the shape.
+    /// With variance 2 / (fan in + fan out). The fans depend on the shape.
     Glorot(DistributionForm),
-    /// Of variance 2 / fan in, by the shape.
+    /// With variance 2 / fan in. The fan depends on the shape.
     He(DistributionForm),
 }
 
-/// How a distribution whose variance is given looks.
+/// The form of a distribution with a given variance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DistributionForm {
     /// Uniform around 0.
     Uniform,
-    /// Normal around 0, cut off at two standard deviations of the normal distribution, which is that
-    /// much wider before it is cut.
+    /// Normal around 0, cut off at two standard deviations of the uncut distribution. That one is wider, so that the
+    /// cut distribution has the given variance.
     TruncatedNormal,
 }
 
@@ -52,11 +52,11 @@ pub enum DistributionForm {
 const DEVIATION_WHEN_CUT: f64 = 0.879_625_661_034_239_8;
 
 impl Distribution {
-    /// Writes all elements of `to`, which are contiguous and zero. The same seed and name give the
-    /// same elements on every machine; other names give others, so that a model needs one seed.
+    /// Writes all elements of `to`, which are contiguous and zero. The same seed and name give the same elements on
+    /// every machine. Other names give other elements, so that a model needs only one seed.
     ///
-    /// INVALID_ARGUMENT: a number that is not finite, a negative spread, and anything but zeros for
-    /// elements that are not floats.
+    /// Fails with INVALID_ARGUMENT for a number that is not finite, for a negative spread, and for anything but zeros
+    /// if the elements are not floats.
     pub fn fill(self, to: &mut TensorMut, seed: u64, name: &str) -> Result<()> {
         let (dtype, shape) = (to.dtype(), to.shape());
         self.check(dtype)?;
@@ -117,10 +117,10 @@ impl DistributionForm {
     }
 }
 
-/// How many inputs an output of a layer with weights of this shape depends on, and how many outputs
-/// depend on an input: of a matrix its rows and columns; of a vector its elements, twice; 1 of a
-/// number; of kernels of convolutions (spatial sizes, then channels in and channels out) the channels
-/// times the size of the window.
+/// The fans of weights of this shape: on how many inputs an output of the layer depends, and how many outputs depend
+/// on an input. They are the rows and columns of a matrix; twice the number of elements of a vector; 1 and 1 for a
+/// scalar; and for kernels of convolutions (spatial sizes, then channels in and channels out) the channels times the
+/// size of the window.
 fn fans(shape: &Shape) -> (f64, f64) {
     match **shape {
         [] => (1.0, 1.0),
@@ -132,16 +132,16 @@ fn fans(shape: &Shape) -> (f64, f64) {
     }
 }
 
-/// Random numbers.
+/// A generator of random numbers.
 struct InitialSource {
     generator: ChaCha8Rng,
-    /// The second of the two normal numbers that come together.
+    /// The second of two normal numbers that are generated together.
     spare: Option<f64>,
 }
 
 impl InitialSource {
     fn new(seed: u64, name: &str) -> InitialSource {
-        // FNV-1a. Names that collide merely have the same numbers.
+        // This is FNV-1a. Names that collide only get the same numbers.
         let step =
             |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         let name = name.bytes().fold(0xcbf2_9ce4_8422_2325, step);
@@ -151,14 +151,14 @@ impl InitialSource {
         InitialSource { generator: ChaCha8Rng::from_seed(key), spare: None }
     }
 
-    /// Uniform in [-1, 1).
+    /// A uniform number in [-1, 1).
     fn centred(&mut self) -> f64 {
         let bits = self.generator.next_u64() >> 11;
-        // 53 bits: exact in a double, and so is the rest.
+        // The number has 53 bits: it is exact in a double, and so is the result.
         bits as f64 / (1u64 << 52) as f64 - 1.0
     }
 
-    /// Standard normal, by Marsaglia's polar method.
+    /// A standard normal number, by Marsaglia's polar method.
     fn normal(&mut self) -> f64 {
         if let Some(spare) = self.spare.take() {
             return spare;
@@ -199,7 +199,7 @@ mod tests {
         Tensor::made(DType::Float64, shape, DeviceId::HOST, fill).unwrap().to_vec().unwrap()
     }
 
-    /// Mean and variance.
+    /// The mean and the variance.
     fn moments(numbers: &[f64]) -> (f64, f64) {
         let count = numbers.len() as f64;
         let mean = numbers.iter().sum::<f64>() / count;
@@ -235,7 +235,7 @@ mod tests {
         for (distribution, mean, variance, bound) in table {
             let numbers = drawn(distribution, &shape, 7, "w");
             let (found, spread) = moments(&numbers);
-            // Five standard errors of the mean; the variance's are below 1 percent.
+            // The tolerance is five standard errors of the mean. That of the variance is below 1 percent.
             let error = 5.0 * (variance / numbers.len() as f64).sqrt();
             assert!((found - mean).abs() < error, "{distribution:?}: mean {found}");
             assert!((spread / variance - 1.0).abs() < 0.03, "{distribution:?}: variance {spread}");

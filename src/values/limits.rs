@@ -1,20 +1,19 @@
-//! How deep and how large nests may be.
+//! Limits for the depth and the size of nests.
 //!
-//! What is done with a nest is done item by item, on the stack of the thread that does it: the caller's
-//! thread or a replica's. So a nest that can be built can be handled by all of them.
+//! Functions process a nest item by item, on the stack of their thread: the caller's thread or a replica's. So all
+//! functions can process every nest that can be built.
 
 use crate::error::{Error, Result};
 use crate::text::Text;
 
-/// The most nests that may lie in one another: a tuple of tensors has depth 1, a struct of such
-/// tuples depth 2.
+/// The largest depth of a nest: a tuple of tensors has depth 1, and a struct of such tuples depth 2.
 pub const MAX_NEST_DEPTH: usize = 64;
 
-/// The most values that a nest may consist of, itself and the nests in it counted, and each as often
-/// as it appears.
+/// The largest number of values in a nest. It counts the nest itself, the nests in it, and each value as often as it
+/// appears.
 pub const MAX_NEST_VALUES: usize = 1 << 20;
 
-/// How deep a nest is, and how many values it consists of.
+/// The depth of a nest, and the number of its values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NestSize {
     depth: usize,
@@ -22,10 +21,10 @@ pub(crate) struct NestSize {
 }
 
 impl NestSize {
-    /// Of a value that is no nest.
+    /// The size of a value that is not a nest.
     pub(crate) const LEAF: NestSize = NestSize { depth: 0, values: 1 };
 
-    /// Of a nest of items of these sizes.
+    /// The size of a nest with items of these sizes.
     pub(crate) fn around(items: impl Iterator<Item = NestSize>) -> NestSize {
         let inside = items.fold(NestSize { depth: 0, values: 0 }, |all, item| NestSize {
             depth: all.depth.max(item.depth),
@@ -35,7 +34,7 @@ impl NestSize {
     }
 }
 
-/// Refuses a nest of this size if it is beyond the limits.
+/// Refuses a nest of this size if it exceeds the limits.
 pub(crate) fn check(size: NestSize, argument: &'static str) -> Result<()> {
     let NestSize { depth, values } = size;
     let problem = if depth > MAX_NEST_DEPTH {
@@ -54,7 +53,7 @@ pub(crate) fn check(size: NestSize, argument: &'static str) -> Result<()> {
     Err(Error::invalid(argument, problem))
 }
 
-/// Refuses fields of which two have one name.
+/// Refuses fields if two have the same name.
 pub(crate) fn check_names<T>(fields: &[(Text, T)]) -> Result<()> {
     for (position, (name, _)) in fields.iter().enumerate() {
         if fields[..position].iter().any(|(earlier, _)| earlier == name) {

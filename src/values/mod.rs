@@ -26,26 +26,26 @@ pub use per_replica::{Component, PerReplica};
 use variable::Variable;
 pub use view::VariableView;
 
-/// What lists of a nest are lists of, for messages.
+/// The name of a nest's lists in messages.
 const ITEMS: &str = "items of a nest";
 
-/// A value: a leaf (tensor, indexed slices, variable, per-replica value) or a nest of values.
-/// Structures are outside, per-replica values are leaves. Cloning makes another reference.
+/// A value: a leaf (tensor, indexed slices, variable, per-replica value) or a nest of values. Nests contain
+/// per-replica values; per-replica values contain no nests. Cloning makes another reference.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A plain tensor.
     Tensor(Tensor),
-    /// One component per replica; they need not agree in anything.
+    /// One component per replica. The components may differ in everything.
     PerReplica(Arc<PerReplica>),
     /// Items in order.
     Tuple(Arc<Vec<Value>>),
-    /// Items in order; a nest of another kind than a tuple of the same items.
+    /// Items in order. A list and a tuple of the same items are different kinds of nests.
     List(Arc<Vec<Value>>),
     /// Named fields in order.
     Struct(Arc<Vec<(Text, Value)>>),
-    /// A variable passed as itself.
+    /// A variable itself, not its value.
     Variable(Variable),
-    /// Some rows of a tensor, by number.
+    /// Some rows of a tensor, selected by number.
     IndexedSlices(Arc<IndexedSlices>),
 }
 
@@ -72,8 +72,8 @@ impl Value {
         Ok(Value::PerReplica(Arc::new(PerReplica::new(components)?)))
     }
 
-    /// A per-replica value of these components, each a tensor or indexed slices. Of nests, which have
-    /// one structure, the same nest of per-replica values: these are leaves, nests lie outside.
+    /// A per-replica value of these components, each a tensor or indexed slices. If the components are nests of one
+    /// structure, it is the same nest of per-replica values, since these are leaves.
     pub fn per_replica_of(components: Vec<Value>) -> Result<Value> {
         if components.iter().any(Value::is_nest) {
             return Value::merge(&components, true, "components");
@@ -108,12 +108,12 @@ impl Value {
 
     /// A tuple of these items.
     ///
-    /// INVALID_ARGUMENT for a nest that is too deep or too large ([`limits`]).
+    /// Fails with INVALID_ARGUMENT for a nest that is too deep or too large ([`limits`]).
     pub fn tuple(items: Vec<Value>) -> Result<Value> {
         Value::Tuple(Arc::new(items)).within_limits("items")
     }
 
-    /// A list of these items; as [`Value::tuple`].
+    /// A list of these items. Fails like [`Value::tuple`].
     pub fn list(items: Vec<Value>) -> Result<Value> {
         Value::List(Arc::new(items)).within_limits("items")
     }
@@ -123,7 +123,7 @@ impl Value {
         matches!(self, Value::Tuple(_) | Value::List(_) | Value::Struct(_))
     }
 
-    /// The nest, if it is one that can be built: its items can, and may lie too deep together.
+    /// The nest, if it is within the limits. Each of its items is, but the whole may be too deep or too large.
     pub(crate) fn within_limits(self, argument: &'static str) -> Result<Value> {
         limits::check(self.size(), argument)?;
         Ok(self)
@@ -136,7 +136,7 @@ impl Value {
         }
     }
 
-    /// The items or fields of a nest; none of a leaf.
+    /// The items or fields of a nest. A leaf has none.
     pub(crate) fn items(&self) -> impl Iterator<Item = &Value> {
         let (items, fields): (&[Value], &[(Text, Value)]) = match self {
             Value::Tuple(items) | Value::List(items) => (items, &[]),
@@ -146,7 +146,7 @@ impl Value {
         items.iter().chain(fields.iter().map(|(_, field)| field))
     }
 
-    /// The same to be changed, if nobody else holds the nest; None of a leaf.
+    /// The items or fields to be changed, if nobody else holds the nest; `None` for a leaf.
     pub(crate) fn items_mut(&mut self) -> Option<impl Iterator<Item = &mut Value>> {
         let (items, fields): (&mut [Value], &mut [(Text, Value)]) = match self {
             Value::Tuple(items) | Value::List(items) => (Arc::get_mut(items)?, &mut []),
@@ -156,7 +156,7 @@ impl Value {
         Some(items.iter_mut().chain(fields.iter_mut().map(|(_, field)| field)))
     }
 
-    /// A nest of the same kind and names with these items, as many as it has; a leaf is itself.
+    /// A nest of the same kind and names with these items, which are as many. A leaf returns itself.
     fn with_items(&self, items: Vec<Value>) -> Value {
         match self {
             Value::Tuple(_) => Value::Tuple(Arc::new(items)),
@@ -169,7 +169,7 @@ impl Value {
         }
     }
 
-    /// Whether both are nests of the same kind, of as many items with the same names.
+    /// Whether both are nests of the same kind, with the same number of items and the same names.
     fn is_like(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::Tuple(one), Value::Tuple(two)) | (Value::List(one), Value::List(two)) => {
@@ -182,15 +182,15 @@ impl Value {
         }
     }
 
-    /// A struct of these fields, whose names must differ.
+    /// A struct of these fields, whose names must differ from each other.
     ///
-    /// INVALID_ARGUMENT also for a nest that is too deep or too large ([`limits`]).
+    /// Fails with INVALID_ARGUMENT also for a nest that is too deep or too large ([`limits`]).
     pub fn structure(fields: Vec<(Text, Value)>) -> Result<Value> {
         limits::check_names(&fields)?;
         Value::Struct(Arc::new(fields)).within_limits("items")
     }
 
-    /// What kind of value this is, in words for messages.
+    /// The kind of this value, for messages.
     pub fn kind_name(&self) -> &'static str {
         match self {
             Value::Tensor(_) => "a tensor",
@@ -203,12 +203,12 @@ impl Value {
         }
     }
 
-    /// How many leaves there are: tensors, per-replica values, variables, indexed slices.
+    /// How many leaves it has: tensors, per-replica values, variables, indexed slices.
     pub fn leaves(&self) -> usize {
         if self.is_nest() { self.items().map(Value::leaves).sum() } else { 1 }
     }
 
-    /// Items, fields or components; 1 for a tensor, indexed slices or a variable.
+    /// How many items, fields or components it has; 1 for a tensor, indexed slices or a variable.
     pub fn count(&self) -> usize {
         match self {
             Value::Tensor(_) | Value::Variable(_) | Value::IndexedSlices(_) => 1,
@@ -239,14 +239,14 @@ impl Value {
         })
     }
 
-    /// The value at a path of field names and item numbers joined by dots; borrowed, so that
-    /// looking takes no reference.
+    /// The value at a path, which is field names and item numbers joined by dots. The result is borrowed, so that no
+    /// reference is counted.
     ///
-    /// Names may be empty or contain dots themselves, as those of arrays in files: of several ways to
-    /// read a path, that with the longest names counts.
+    /// Names may be empty or contain dots, such as those of arrays in files. If a path can be read in several ways,
+    /// the way with the longest names counts.
     pub fn at_path(&self, path: &str) -> Result<&Value> {
         self.find_path(path).ok_or_else(|| {
-            // Which part is not there is said as if no name had a dot.
+            // The message names the missing part as if no name had a dot.
             let mut value = self;
             for step in path.split('.') {
                 match value.step(step) {
@@ -262,12 +262,12 @@ impl Value {
         if let Some(whole) = self.step(path) {
             return Some(whole);
         }
-        // From the last dot on, so that the longest name comes first.
+        // The search starts at the last dot, so that the longest name comes first.
         path.rmatch_indices('.')
             .find_map(|(dot, _)| self.step(&path[..dot])?.find_path(&path[dot + 1..]))
     }
 
-    /// The field of this name, or the item of this number, which is written in one way only.
+    /// The field with this name, or the item with this number. A number has only one accepted spelling.
     fn step(&self, step: &str) -> Option<&Value> {
         match self {
             Value::Struct(fields) => {
@@ -298,7 +298,7 @@ impl Value {
         }
     }
 
-    /// The tensor of this leaf as replica `replica` sees it: a plain tensor is the same for all.
+    /// The tensor of this leaf that replica `replica` sees. A plain tensor is the same for all replicas.
     pub fn tensor_of(&self, replica: usize) -> Result<&Tensor> {
         let other = |other: &Value| {
             let kind = other.kind_name();
@@ -317,8 +317,8 @@ impl Value {
         }
     }
 
-    /// The nest in which each per-replica leaf is replaced by the component of `replica`; other
-    /// leaves stay the same objects.
+    /// The nest in which the component of `replica` replaces each per-replica leaf. Other leaves stay the same
+    /// objects.
     pub fn component(&self, replica: usize) -> Result<Value> {
         self.map_leaves(&mut |leaf| match leaf {
             Value::PerReplica(value) => {
@@ -329,8 +329,8 @@ impl Value {
         })
     }
 
-    /// As [`Value::component`], into `shell`: a nest of the same structure, kept from another time
-    /// (see [`Value::hollow`]), is filled again without allocating.
+    /// Like [`Value::component`], written into `shell`: a nest of the same structure that was kept from an earlier
+    /// call (see [`Value::hollow`]) is filled again without allocating.
     pub fn component_into(&self, replica: usize, shell: &mut Value) -> Result<()> {
         if self.is_like(shell)
             && let Some(mut shells) = shell.items_mut()
@@ -345,7 +345,7 @@ impl Value {
         Ok(())
     }
 
-    /// Lets go of the leaves and keeps the nest around them, if nobody else holds it.
+    /// Releases the leaves and keeps the nest around them, if nobody else holds the nest.
     pub fn hollow(&mut self) {
         if let Some(items) = self.items_mut() {
             return items.for_each(Value::hollow);
@@ -353,7 +353,7 @@ impl Value {
         *self = Value::nothing();
     }
 
-    /// The empty tuple; the same object each time.
+    /// The empty tuple, which is the same object each time.
     pub fn nothing() -> Value {
         static NOTHING: LazyLock<Value> = LazyLock::new(|| Value::Tuple(Arc::default()));
         NOTHING.clone()
@@ -371,7 +371,7 @@ impl Value {
         Ok(self.with_items(items))
     }
 
-    /// The leaves in order, until `find` finds something in one.
+    /// Calls `find` with the leaves in order until it returns something.
     pub fn find_leaf<'a, T>(&'a self, find: &mut dyn FnMut(&'a Value) -> Option<T>) -> Option<T> {
         match self.is_nest() {
             true => self.items().find_map(|item| item.find_leaf(find)),
@@ -379,9 +379,9 @@ impl Value {
         }
     }
 
-    /// Merges one value per replica into one: structures leaf by leaf; a leaf that is the very
-    /// same object on all replicas stays as it is, others become per-replica values. `always_wrap`
-    /// makes every tensor leaf a per-replica value. `what` names the thing for messages.
+    /// Merges one value per replica into one value. Structures are merged leaf by leaf. A leaf that is the very same
+    /// object on all replicas stays as it is; other leaves become per-replica values. `always_wrap` makes every
+    /// tensor leaf a per-replica value. `what` names the argument in messages.
     pub fn merge(parts: &[Value], always_wrap: bool, what: &'static str) -> Result<Value> {
         let first = parts.first().ok_or_else(|| Error::invalid(what, "no values to merge"))?;
         let mismatch = |replica: usize, other: &Value| {
@@ -441,7 +441,7 @@ impl Value {
         (0..first.count()).map(merge).collect::<Result<_>>().map(|merged| first.with_items(merged))
     }
 
-    /// The value with tensors and indexed slices as per-replica values of one component.
+    /// The value in which tensors and indexed slices are per-replica values of one component.
     pub fn of_replicas(&self) -> Result<Value> {
         self.map_leaves(&mut |leaf| match leaf.as_component().is_some() {
             true => Value::per_replica_of(vec![leaf.clone()]),
@@ -469,7 +469,7 @@ impl Value {
         }
     }
 
-    /// Gives the global batches that its leaves are parts of to `visit`, where all ranks have read the same.
+    /// If all ranks have read the same global batches, calls `visit` with each batch of which a leaf is a part.
     pub fn for_each_origin(&self, visit: &mut dyn FnMut(&Origin)) {
         self.find_leaf(&mut |leaf| {
             let tensor = match leaf {
@@ -482,8 +482,8 @@ impl Value {
         });
     }
 
-    /// How many examples of a global batch the part of `replica` holds, if the value came from a
-    /// distributed dataset or has per-replica leaves: the first leaf that knows decides.
+    /// How many examples of a global batch the part of `replica` holds, if the value came from a distributed dataset
+    /// or has per-replica leaves. The first leaf that has this number decides.
     pub fn examples_of(&self, replica: usize) -> Option<u64> {
         let annotated = |leaf: &Value| match leaf {
             Value::Tensor(tensor) => tensor.examples(),

@@ -14,11 +14,11 @@ pub struct PerReplica(Components);
 enum Components {
     /// All are tensors.
     Dense(Vec<Tensor>),
-    /// At least one is indexed slices.
+    /// At least one component is indexed slices.
     Mixed(Vec<Component>),
 }
 
-/// What one replica has of a per-replica value.
+/// The component of one replica.
 #[derive(Clone, Debug)]
 pub enum Component {
     /// A tensor.
@@ -77,8 +77,7 @@ impl PerReplica {
         matches!(self.0, Components::Dense(_))
     }
 
-    /// The components, in replica order, of a value whose components all are tensors; nothing if
-    /// [`PerReplica::is_dense`] says no.
+    /// The components, in replica order, if all are tensors ([`PerReplica::is_dense`]); else an empty slice.
     pub fn components(&self) -> &[Tensor] {
         match &self.0 {
             Components::Dense(components) => components,
@@ -86,8 +85,8 @@ impl PerReplica {
         }
     }
 
-    /// The components, to be reused in place by the input pipeline that owns them alone; nothing
-    /// if they are not all tensors.
+    /// The components, which the input pipeline that alone owns them reuses in place; an empty slice if not all are
+    /// tensors.
     pub fn components_mut(&mut self) -> &mut [Tensor] {
         match &mut self.0 {
             Components::Dense(components) => components,

@@ -1,12 +1,12 @@
-//! How the elements of a variable are divided among several ranks, of which each updates one part.
+//! How several ranks divide the elements of a variable. Each rank updates one part.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::kernels::update::chunks::TILE;
 
-/// A part of a variable for each rank, one behind the other, and which of them is this process's. Inner
-/// boundaries are at multiples of [`TILE`] elements, so that norms can be put together of the parts.
+/// A part of a variable for each rank, one after the other, and the index of this process's part. Inner boundaries
+/// are at multiples of [`TILE`] elements, so that norms can be computed from those of the parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableSharding {
     boundaries: Arc<[usize]>,
@@ -29,26 +29,25 @@ impl VariableSharding {
         self.boundaries.windows(2).map(|pair| pair[0]..pair[1])
     }
 
-    /// Where the parts begin and end.
+    /// Where the parts begin, and where the last one ends.
     pub fn boundaries(&self) -> &[usize] {
         &self.boundaries
     }
 }
 
-/// How much each rank has of all variables that were divided, in bytes.
+/// For each rank, how many bytes it has of all divided variables.
 #[derive(Debug)]
 pub struct Loads(Vec<u64>);
 
 impl Loads {
-    /// Nothing yet, of `ranks` ranks.
+    /// The loads of `ranks` ranks before any variable is divided.
     pub fn new(ranks: usize) -> Loads {
         Loads(vec![0; ranks])
     }
 
-    /// Divides a variable of so many elements of `size` bytes, from the point of view of rank `rank`. All
-    /// ranks get as many tiles; those that are left go to the ranks which have the least so far. So small
-    /// variables, too, come to be spread over all ranks, and all ranks that divide the same variables in
-    /// the same order divide them alike.
+    /// Divides a variable of `elements` elements of `size` bytes each, for rank `rank`. All ranks get the same number
+    /// of tiles. The remaining tiles go to the ranks that have the least so far, so that small variables are also
+    /// spread over all ranks. All ranks that divide the same variables in the same order get the same result.
     pub fn divide(&mut self, rank: usize, elements: usize, size: usize) -> VariableSharding {
         let (ranks, tiles) = (self.0.len(), elements.div_ceil(TILE));
         let mut by_load: Vec<usize> = (0..ranks).collect();
@@ -94,7 +93,7 @@ mod tests {
                 assert_eq!(divided[0].own(), divided[0].of(0));
                 assert_eq!(divided[1].own(), divided[1].of(1 % ranks));
                 let (least, most) = (loads[0].0.iter().min(), loads[0].0.iter().max());
-                // Of one variable the last tile may be short.
+                // The last tile of a variable may be shorter.
                 assert!(most.unwrap() - least.unwrap() <= 2 * 4 * TILE as u64, "{loads:?}");
             }
         }

@@ -1,9 +1,9 @@
-//! What is kept of a buffer while callbacks of a strict strategy see it.
+//! What is stored about a buffer while callbacks of a strict strategy see it.
 
 use crate::tensor::Tensor;
 use crate::tensor::red_zone::Region;
 
-/// What callbacks see of a buffer and its copies.
+/// The parts of a buffer and its copies that callbacks see.
 #[derive(Default)]
 pub(super) struct Shown {
     pub kept: Vec<ShownMemory>,
@@ -11,13 +11,13 @@ pub(super) struct Shown {
     pub views: usize,
 }
 
-/// Memory that callbacks see, as it was.
+/// Memory that callbacks see, with its state before them.
 pub(super) struct ShownMemory {
     pub region: Region,
     /// How often the buffer had been written.
     pub writes: u64,
     pub fingerprint: u64,
-    /// All of it, if it is the variable's own: copies can be made again from that.
+    /// All elements, if the memory is the variable's own. The copies can be made again from them.
     pub elements: Option<Tensor>,
     pub is_changed: bool,
 }

@@ -1,4 +1,4 @@
-//! Values in words, for people who look into them.
+//! Values as text for people.
 
 use std::fmt::{self, Write};
 
@@ -6,18 +6,18 @@ use crate::tensor::Tensor;
 use crate::values::Value;
 use crate::values::variable::Variable;
 
-/// What a variable holds, for callers that may read it here.
+/// A function that returns the contents of a variable, if the caller may read it here.
 type Contents<'a> = &'a dyn Fn(&Variable) -> Option<Tensor>;
 
-/// A value in words, with the contents of its variables as far as they are given.
+/// A value as text, with the contents of its variables where `contents` returns them.
 pub struct ValueText<'a> {
     value: &'a Value,
     contents: Contents<'a>,
 }
 
 impl Value {
-    /// The value in words; `contents` gives the contents of variables. Displaying a value leaves them
-    /// out, since who may read a variable depends on who is writing it.
+    /// The value as text. `contents` returns the contents of variables. `Display` leaves them out: whether a variable
+    /// may be read depends on who writes it at the time.
     pub fn text_with<'a>(&'a self, contents: Contents<'a>) -> ValueText<'a> {
         ValueText { value: self, contents }
     }
@@ -38,12 +38,11 @@ impl fmt::Display for ValueText<'_> {
     }
 }
 
-/// Text that begins each of its lines but the first at one column, written in one pass however deep
-/// the nest is.
+/// Text in which each line but the first begins at one column. It is written in one pass for any depth of the nest.
 struct Lines<'a, 'b> {
     to: &'a mut fmt::Formatter<'b>,
     indent: usize,
-    /// A line has ended; the next one begins when there is something in it.
+    /// Whether a line has ended. The next one begins when there is text for it.
     ended: bool,
     contents: Contents<'a>,
 }
@@ -99,7 +98,7 @@ impl Lines<'_, '_> {
         }
     }
 
-    /// Each entry behind its number or name, indented, below the title.
+    /// Writes each entry after its number or name, indented, below the title.
     fn entries<N: fmt::Display, T>(
         &mut self,
         entries: impl Iterator<Item = (N, T)>,

@@ -1,4 +1,4 @@
-//! What a trial of a callback needs of variables: to find what it has written in their copies.
+//! How a trial of a callback finds what the callback has written to copies of variables.
 
 #![expect(unsafe_code, reason = "copies are read when nobody writes them")]
 
@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 impl Variable {
-    /// Shows `inspect` each copy of the committed value that counts as in step, with what it is to be if the
-    /// value is `value`, which is in memory of the same device.
+    /// Calls `inspect` with each copy of the committed value that is marked as up to date, and with the expected
+    /// copy, which is computed from `value`. `value` is in memory of the same device.
     ///
     /// # Safety
     /// Nobody writes the variable or its copies meanwhile.
@@ -18,7 +18,7 @@ impl Variable {
         value: &Tensor,
         mut inspect: impl FnMut(&Tensor, &Tensor) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        // Rounded as the copies were, on the device where they were.
+        // The expected copies are rounded in the same way and on the same device as the copies.
         let right = VariableBuffer::of(value.clone());
         for copy in self.buffer(self.committed_buffer()).copies_in_step() {
             let expected = match copy_number(value.dtype(), copy.dtype()) {
@@ -33,8 +33,8 @@ impl Variable {
         Ok(None)
     }
 
-    /// The copies of the committed value are out of step from now on: who next asks for one gets it made
-    /// anew. Nobody reads them any more.
+    /// Marks the copies of the committed value as out of date: the next request makes a copy anew. Nobody reads the
+    /// old copies any more.
     pub(crate) fn outdate_copies(&self) {
         self.buffer(self.committed_buffer()).outdate_copies();
     }

@@ -1,8 +1,7 @@
-//! The storage of variables: one value, on one device, with room for the value that a step is
-//! about to commit.
+//! The storage of variables: one value, on one device, with memory for the value that a step is about to commit.
 //!
-//! A variable is passive here: it holds bytes and knows which of its two buffers is whose. What
-//! may be written when, and how replicas' values are combined, is the strategy's business.
+//! A variable is passive here: it holds bytes, and records which of its two buffers is committed and which is
+//! visible. The strategy decides what may be written when, and how replicas' values are combined.
 
 #![expect(unsafe_code, reason = "who may read and write a variable is the strategy's business")]
 
@@ -19,8 +18,7 @@ use crate::values::buffer::{OfCopies, VariableBuffer};
 use crate::values::sharding::VariableSharding;
 pub use crate::values::variable_spec::{Aggregation, Synchronization, VariableSpec};
 
-/// Takes the memory of variables that were released while a step may still read it through
-/// plain pointers.
+/// Takes over the memory of released variables while a step may still read it through plain pointers.
 pub trait Keeper: Send + Sync {
     /// Keeps the tensors until no step can read them any more.
     fn keep(&self, tensors: &mut dyn Iterator<Item = Tensor>);
@@ -30,16 +28,16 @@ pub trait Keeper: Send + Sync {
 #[derive(Clone)]
 pub struct Variable(Arc<VariableInner>);
 
-/// A reference to a variable that does not keep it.
+/// A reference that does not keep the variable alive.
 pub struct WeakVariable(Weak<VariableInner>);
 
 impl WeakVariable {
-    /// Whether somebody keeps the variable.
+    /// Whether the variable is still alive.
     pub fn is_alive(&self) -> bool {
         self.0.strong_count() > 0
     }
 
-    /// The variable, if somebody keeps it.
+    /// The variable, if it is still alive.
     pub fn upgrade(&self) -> Option<Variable> {
         self.0.upgrade().map(Variable)
     }
@@ -50,34 +48,34 @@ struct VariableInner {
     dtype: DType,
     shape: Shape,
     device: DeviceId,
-    /// How it is divided among several ranks.
+    /// How several ranks divide it, if they do.
     sharding: Option<VariableSharding>,
-    /// The second buffer comes into being when a step first writes the variable, and stays.
+    /// The two buffers. The second is made when a step first writes the variable, and stays.
     buffers: [VariableBuffer; 2],
     /// The buffer with the committed value.
     committed: AtomicUsize,
-    /// The buffer that the step in flight sees; differs from `committed` once the step wrote.
+    /// The buffer that the step in flight sees. It differs from `committed` once the step has written.
     visible: AtomicUsize,
-    /// Whether a buffer has, or is about to have, a low-precision copy. An apply to thousands of
-    /// small variables asks here, where it looks anyway, before it goes to the buffers.
+    /// Whether a buffer has, or is about to have, a low-precision copy. An apply to thousands of small variables
+    /// reads this flag, which is in memory that it reads anyway, before it reads the buffers.
     has_copies: AtomicBool,
-    /// How many applies to it are prepared and neither done nor dropped, if a GPU holds it.
+    /// If a GPU holds the variable: how many applies to it are prepared and neither done nor dropped.
     updates_ahead: AtomicU32,
-    /// Whether it was logged that this variable got one component of a per-replica value.
+    /// Whether a warning was logged that this variable got one component of a per-replica value.
     has_warned: AtomicBool,
-    /// The value is to be in the first buffer whenever no step is in progress.
+    /// Whether the value must be in the first buffer whenever no step is in progress.
     stays: bool,
     keeper: Weak<dyn Keeper>,
 }
 
 impl Variable {
-    /// A variable whose value is `value`, which nobody else may hold. If its memory is somebody else's, the
-    /// variable [stays](Variable::stays) there.
+    /// A variable whose value is `value`, which nobody else may hold. If the library has not allocated its memory,
+    /// the variable [stays](Variable::stays) there.
     pub fn new(spec: VariableSpec, value: Tensor, keeper: Weak<dyn Keeper>) -> Variable {
         Variable::divided(spec, value, keeper, None)
     }
 
-    /// The same, of several ranks that divide it so.
+    /// The same variable, which several ranks divide as `sharding` says.
     pub fn divided(
         spec: VariableSpec,
         value: Tensor,
@@ -103,17 +101,17 @@ impl Variable {
         }))
     }
 
-    /// A reference that does not keep it.
+    /// A reference that does not keep the variable alive.
     pub fn downgrade(&self) -> WeakVariable {
         WeakVariable(Arc::downgrade(&self.0))
     }
 
-    /// Whether this is the first time that somebody asks: for a warning that is given once.
+    /// Returns true at the first call only: for a warning that is logged once.
     pub(crate) fn warns_now(&self) -> bool {
         !self.0.has_warned.swap(true, Ordering::Relaxed)
     }
 
-    /// What the variable is, beside its value.
+    /// The properties of the variable other than its value.
     pub fn spec(&self) -> &VariableSpec {
         &self.0.spec
     }
@@ -138,7 +136,7 @@ impl Variable {
         self.0.device
     }
 
-    /// How its elements are divided among several ranks: which of them each updates.
+    /// How several ranks divide its elements: each rank updates one part.
     pub fn sharding(&self) -> Option<&VariableSharding> {
         self.0.sharding.as_ref()
     }
@@ -153,87 +151,82 @@ impl Variable {
         Arc::as_ptr(&self.0) as usize
     }
 
-    /// The committed value: what everyone outside of a step sees.
+    /// The committed value, which all code outside of a step sees.
     ///
     /// # Safety
-    /// As long as the elements of the returned tensor are read, nobody changes central
-    /// state: they are read under the strategy's lock of central state, in a step, which commits when
-    /// it is over, or when the caller knows that nobody assigns.
+    /// While the elements of the returned tensor are read, nobody changes central state. So they are read under the
+    /// strategy's lock of central state, or in a step, which commits only when it is over, or while the caller can
+    /// exclude assignments.
     pub unsafe fn committed(&self) -> &Tensor {
         self.0.buffers[self.committed_buffer()].elements()
     }
 
-    /// Which of the variable's two buffers [`Variable::committed`] is: 0 or 1.
+    /// The index of the buffer of [`Variable::committed`]: 0 or 1.
     pub fn committed_buffer(&self) -> usize {
         self.0.committed.load(Ordering::Acquire)
     }
 
-    /// The elements of one of the two buffers, which is there.
+    /// The elements of one of the two buffers, which exists.
     ///
     /// # Safety
-    /// As long as the elements of the returned tensor are read, nobody writes that buffer.
+    /// While the elements of the returned tensor are read, nobody writes that buffer.
     pub unsafe fn in_buffer(&self, buffer: usize) -> &Tensor {
         self.0.buffers[buffer].elements()
     }
 
-    /// The value that the step in flight sees: the committed one until the step has written.
+    /// The value that the step in flight sees: the committed value until the step has written the variable.
     ///
     /// # Safety
-    /// As long as the elements of the returned tensor are read, the step neither writes
-    /// the variable nor ends.
+    /// While the elements of the returned tensor are read, the step neither writes the variable nor ends.
     pub unsafe fn visible(&self) -> &Tensor {
         self.0.buffers[self.visible_buffer()].elements()
     }
 
-    /// Which of the variable's two buffers [`Variable::visible`] is: 0 or 1. A buffer, once it
-    /// exists, stays the same tensor as long as the variable lives.
+    /// The index of the buffer of [`Variable::visible`]: 0 or 1. Once a buffer exists, it stays the same tensor as
+    /// long as the variable lives.
     pub fn visible_buffer(&self) -> usize {
         self.0.visible.load(Ordering::Acquire)
     }
 
-    /// The committed value, to be written in place. Its low-precision copies are out of step from
-    /// now on.
+    /// The committed value, to be written in place. Its low-precision copies are out of date from now on.
     ///
     /// # Safety
-    /// As long as the result is used, nobody else reads or writes the committed value: the caller has
-    /// the step lock, which keeps other writers out, and the lock of central state, which keeps readers
-    /// out.
+    /// While the result is used, nobody else reads or writes the committed value. The caller holds the step lock,
+    /// which excludes other writers, and the lock of central state, which excludes readers.
     pub unsafe fn changing(&self) -> TensorMut<'_> {
         // SAFETY: the caller's promise.
         unsafe { self.0.buffers[self.committed_buffer()].to_write().assume_exclusive() }
     }
 
-    /// How often somebody has begun to write a buffer other than by an update at a commit point.
+    /// How many writes of a buffer have started, without the updates at commit points.
     pub fn writes(&self, buffer: usize) -> u64 {
         self.0.buffers[buffer].writes()
     }
 
-    /// The low-precision copy with this number (see
-    /// [`copy_number`](crate::values::buffer::copy_number)) of a buffer, if there is one and it is
-    /// in step with the buffer's elements. Costs no lock.
+    /// The low-precision copy with this number (see [`copy_number`](crate::values::buffer::copy_number)) of a buffer,
+    /// if it exists and is up to date. Takes no lock.
     ///
     /// # Safety
-    /// As long as the elements of the returned copy are read, nobody writes the buffer.
+    /// While the elements of the returned copy are read, nobody writes the buffer.
     pub unsafe fn copy(&self, buffer: usize, number: usize) -> Option<&Tensor> {
         self.0.buffers[buffer].copy(number)
     }
 
-    /// The low-precision copy with this number of a buffer, in step with the buffer's elements,
-    /// which nobody may write meanwhile. A copy, once it exists, stays the same tensor as long as
-    /// the variable lives. Several threads may ask at the same time; one converts.
+    /// The low-precision copy with this number of a buffer, brought up to date. Nobody may write the buffer
+    /// meanwhile. Once a copy exists, it stays the same tensor as long as the variable lives. If several threads call
+    /// this at the same time, one converts.
     ///
-    /// Fails with RESOURCE_EXHAUSTED if there is no memory for it.
+    /// Fails with RESOURCE_EXHAUSTED if there is no memory for the copy.
     ///
     /// # Safety
-    /// During the call, and as long as the elements of the returned copy are read, nobody
-    /// writes the buffer.
+    /// During the call, and while the elements of the returned copy are read, nobody writes the buffer.
     pub unsafe fn bring_in_step(&self, buffer: usize, number: usize) -> Result<&Tensor> {
         self.0.has_copies.store(true, Ordering::Release);
         self.0.buffers[buffer].bring_in_step(number)
     }
 
-    /// The copy of a buffer in the memory of `device`, which is another one than the variable's, in a
-    /// dtype, if there is one and it is in step with the buffer's elements. Costs no lock.
+    /// The copy of a buffer in the memory of `device`, in a dtype, if it exists and is up to date. `device` is not
+    /// the variable's. Takes no lock.
     ///
     /// # Safety
     /// As for [`Variable::copy`].
@@ -246,8 +239,8 @@ impl Variable {
         self.0.buffers[buffer].on_device(device, dtype)
     }
 
-    /// The same, made or brought in step if need be: in the variable's dtype, or in that of the
-    /// low-precision copy with this number. In all else as [`Variable::bring_in_step`].
+    /// The same copy, made or brought up to date if necessary. It has the variable's dtype, or that of the
+    /// low-precision copy with this number. Everything else is as in [`Variable::bring_in_step`].
     ///
     /// # Safety
     /// As for [`Variable::bring_in_step`].
@@ -261,7 +254,7 @@ impl Variable {
         self.0.buffers[buffer].bring_to_device(device, number)
     }
 
-    /// Counts an apply as prepared, or as done or dropped, if a GPU holds the variable.
+    /// If a GPU holds the variable: counts an apply as prepared, or no longer as prepared once it is done or dropped.
     pub fn note_update_ahead(&self, is_prepared: bool) {
         if self.0.device.is_host_memory() {
             return;
@@ -273,18 +266,18 @@ impl Variable {
         }
     }
 
-    /// How many applies to it are prepared and neither done nor dropped, if a GPU holds it.
+    /// If a GPU holds the variable: how many applies to it are prepared and neither done nor dropped.
     pub fn updates_ahead(&self) -> u32 {
         self.0.updates_ahead.load(Ordering::Relaxed)
     }
 
-    /// Whether updates write nothing but the first of the two buffers.
+    /// Whether updates write only the first of the two buffers.
     pub fn is_plain(&self) -> bool {
         self.visible_buffer() == 0 && !self.0.has_copies.load(Ordering::Acquire)
     }
 
-    /// To be called before an update writes `all` or some elements of a buffer: which copies of the
-    /// buffer it has to write along. None is in step before [`Variable::end_update`].
+    /// Called before an update writes `all` or some elements of a buffer. Returns which copies of the buffer the
+    /// update has to write, too. No copy is up to date before [`Variable::end_update`].
     pub fn begin_update(&self, buffer: usize, all: bool) -> OfCopies<bool> {
         match self.0.has_copies.load(Ordering::Acquire) {
             true => self.0.buffers[buffer].begin_update(all),
@@ -292,7 +285,7 @@ impl Variable {
         }
     }
 
-    /// Those copies of a buffer that an update writes along.
+    /// The copies of a buffer that an update writes, too.
     pub fn copies_to_write(
         &self,
         buffer: usize,
@@ -304,7 +297,7 @@ impl Variable {
         self.0.buffers[buffer].copies_to_write(which)
     }
 
-    /// To be called when an update has written elements of a buffer, and these copies of them.
+    /// Called when an update has written elements of a buffer and of these copies.
     pub fn end_update(&self, buffer: usize, written: OfCopies<bool>) {
         self.0.buffers[buffer].end_update(written);
     }
@@ -314,14 +307,13 @@ impl Variable {
         self.0.visible.load(Ordering::Acquire) != self.0.committed.load(Ordering::Acquire)
     }
 
-    /// The buffer that takes the value which the step in flight writes. It is the visible one if
-    /// the step wrote before. Its contents count only after [`Variable::stage`]. Its low-precision
-    /// copies are out of step from now on.
+    /// The buffer into which the step in flight writes the value. It is the visible one if the step wrote before. Its
+    /// contents count only after [`Variable::stage`]. Its low-precision copies are out of date from now on.
     ///
     /// # Safety
-    /// As long as the result is used, nobody else reads or writes that buffer: the caller is the one
-    /// thread that writes in the step in flight, or there is none and it has the step lock; and no view
-    /// that was given out is read.
+    /// While the result is used, nobody else reads or writes that buffer. The caller is the only thread that writes
+    /// in the step in flight, or there is no step and the caller holds the step lock. Nobody reads a view that was
+    /// returned earlier.
     pub unsafe fn staging(&self) -> Result<TensorMut<'_>> {
         let committed = self.0.committed.load(Ordering::Acquire);
         let buffer = &self.0.buffers[1 - committed];
@@ -330,7 +322,7 @@ impl Variable {
         Ok(unsafe { buffer.to_write().assume_exclusive() })
     }
 
-    /// Lets the step in flight see the staging buffer.
+    /// Makes the staging buffer visible to the step in flight.
     pub fn stage(&self) {
         let committed = self.0.committed.load(Ordering::Acquire);
         self.0.visible.store(1 - committed, Ordering::Release);
@@ -346,18 +338,18 @@ impl Variable {
         &self.0.buffers[buffer]
     }
 
-    /// Whether the committed value is always in the same memory, which is somebody else's. Other variables
-    /// have two places for it, between which a step that assigns moves it; updates and what is assigned
-    /// outside of steps write it where it is.
+    /// Whether the committed value is always in the same memory, which the library has not allocated. For other
+    /// variables, a step that assigns moves the value between two buffers. Updates, and assignments outside of steps,
+    /// write it where it is.
     pub fn stays(&self) -> bool {
         self.0.stays
     }
 
-    /// Brings the committed value to where it stays, if a step has moved it.
+    /// Copies the committed value to the memory where it stays, if a step has moved it.
     ///
     /// # Safety
-    /// Nobody reads or writes the variable: the caller has the step lock and the lock of central state, and
-    /// the step is over.
+    /// Nobody reads or writes the variable. The caller holds the step lock and the lock of central state, and the
+    /// step is over.
     pub unsafe fn bring_home(&self) {
         if !self.0.stays || self.committed_buffer() == 0 {
             return;
@@ -365,14 +357,14 @@ impl Variable {
         let [home, away] = &self.0.buffers;
         // SAFETY: the caller's promise.
         let mut to = unsafe { home.to_write().assume_exclusive() };
-        // Copies in host memory do not fail. If one did, the value would be right, and elsewhere.
+        // Copies in host memory do not fail. If one did, the value would still be right, but in the other buffer.
         if to.copy_from(away.elements()).is_ok() {
             self.0.visible.store(0, Ordering::Release);
             self.0.committed.store(0, Ordering::Release);
         }
     }
 
-    /// Forgets what the step wrote.
+    /// Discards what the step wrote.
     pub fn discard(&self) {
         self.0.visible.store(self.0.committed.load(Ordering::Acquire), Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! What a variable is, beside its value: what its maker says of it.
+//! The properties of a variable other than its value, which its maker sets.
 
 use crate::text::Text;
 
@@ -27,8 +27,8 @@ impl Aggregation {
     }
 }
 
-/// When copies of a variable would be synchronised, if there were copies. It only decides whether an
-/// optimizer changes a variable by default.
+/// When copies of a variable on several devices would be synchronised. There are no such copies here; the mode only
+/// decides whether an optimizer changes a variable by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the reference's")]
 pub enum Synchronization {
@@ -38,15 +38,15 @@ pub enum Synchronization {
     OnRead,
 }
 
-/// What a variable is, beside its value.
+/// The properties of a variable other than its value.
 #[derive(Clone, Debug)]
 pub struct VariableSpec {
-    /// The name; names need not differ.
+    /// The name. Several variables may have the same name.
     pub name: Text,
     /// Whether an optimizer should change it.
     pub trainable: bool,
     /// See [`Aggregation`].
     pub aggregation: Aggregation,
-    /// The strategy in whose scope it was made; 0 is no strategy.
+    /// The strategy in whose scope it was made; 0 means none.
     pub strategy: u64,
 }

@@ -1,9 +1,9 @@
-//! What a strict strategy keeps of a variable's memory while callbacks see it, to find out whether they
-//! have written it, and to put it back.
+//! What a strict strategy stores about a variable's memory while callbacks see it. It uses this to find out whether
+//! they have written the memory, and to restore it.
 //!
-//! Callbacks that see the same memory share what is kept of it: if each had its own, a later one would take for
-//! right what another one has written before. Nothing is put back before the last of them has returned,
-//! since the others read meanwhile.
+//! Callbacks that see the same memory share what is stored about it. If each had its own, a later callback would
+//! accept what an earlier one has written. The memory is restored only after the last callback has returned, since
+//! the others still read it.
 
 #![expect(unsafe_code, reason = "a variable gets its value back when no callback is at it")]
 
@@ -14,19 +14,19 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 use crate::tensor::red_zone::Region;
 
-/// A callback's view of a variable: one of a buffer's elements, or of a copy of them. Views are let go of
-/// one by one, by [`VariableView::end`].
+/// A callback's view of a variable: of a buffer's elements, or of a copy of them. Each view is ended by
+/// [`VariableView::end`].
 pub struct VariableView {
     variable: Variable,
     buffer: usize,
-    /// How often that had been written when the view was given.
+    /// How often the buffer had been written when the view was made.
     writes: u64,
     value: Tensor,
 }
 
 impl VariableView {
-    /// Keeps what `value` is, which is that buffer of the variable or a copy of it. Nobody writes it before
-    /// this returns, unless by a view of it.
+    /// Stores the state of `value`, which is that buffer of the variable or a copy of it. Before this returns, nobody
+    /// writes it except through another view of it.
     pub fn new(variable: &Variable, buffer: usize, value: &Tensor) -> Result<VariableView> {
         let of_buffer = variable.buffer(buffer);
         let mut shown = of_buffer.shown.lock();
@@ -34,7 +34,7 @@ impl VariableView {
         let is_it = |kept: &ShownMemory| kept.writes == writes && kept.region.is_of(value);
         if !shown.kept.iter().any(is_it) {
             let is_own = Region::of(of_buffer.elements()).is_of(value);
-            // What a step has assigned is gone if the step fails.
+            // A value that a step has assigned is discarded if the step fails, so it need not be restored.
             let elements = match is_own && buffer == variable.committed_buffer() {
                 true => Some(value.copied_to(DeviceId::HOST)?),
                 false => None,
@@ -61,14 +61,14 @@ impl VariableView {
         &self.variable
     }
 
-    /// Whether this is a view of `value`, as it is since somebody last assigned.
+    /// Whether this is a view of `value`, with no assignment since it was made.
     pub fn is_of(&self, variable: &Variable, buffer: usize, value: &Tensor) -> bool {
         self.variable.is_same(variable)
             && (self.buffer, self.writes) == (buffer, variable.writes(buffer))
             && Region::of(&self.value).is_of(value)
     }
 
-    /// Whether the memory was written other than by the library.
+    /// Whether the callback, and not the library, has written the memory.
     pub fn is_written(&self) -> Result<bool> {
         let buffer = self.variable.buffer(self.buffer);
         let mut shown = buffer.shown.lock();
@@ -83,9 +83,9 @@ impl VariableView {
         Ok(is_changed)
     }
 
-    /// The callback has returned. If it was the last one that saw the buffer or a copy, and something was
-    /// found to be written, all is as it was afterwards: `alone` is to call its argument when nobody reads
-    /// central state.
+    /// Ends the view when the callback has returned. If it was the last view of the buffer and its copies, and a
+    /// write was found, the memory is restored. For this, `alone` must call its argument while nobody reads central
+    /// state.
     pub fn end(
         self,
         alone: impl FnOnce(&mut dyn FnMut() -> Result<()>) -> Result<()>,
@@ -105,8 +105,8 @@ impl VariableView {
         let was = kept.iter().find(|kept| is_now(kept) && kept.elements.is_some());
         match was.and_then(|kept| kept.elements.as_ref()) {
             Some(was) if self.variable.committed_buffer() == self.buffer => alone(&mut || {
-                // SAFETY: the step is open, so nobody else writes central state; nobody reads it
-                // now, and callbacks that saw it have returned.
+                // SAFETY: the step is open, so nobody else writes central state. Nobody reads it now, and callbacks
+                // that saw it have returned.
                 unsafe { self.variable.changing() }.copy_from(was)
             }),
             _ => Ok(()),

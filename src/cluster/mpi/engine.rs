@@ -1,10 +1,10 @@
 //! A communicator over MPI.
 //!
-//! Every call first meets the other ranks in a small reduction that says which call each of them is in:
-//! until all have come, no memory of the caller's is MPI's, so that a rank that does not come is a
-//! timeout and nothing worse. Then the bytes go from each to each in messages whose counts fit 32 bits.
-//! If ranks are lost amid these, requests are taken back; memory that MPI will not let go of cannot be
-//! given back to the caller, so that the job is ended.
+//! Every call first synchronises the ranks by a small reduction, which also compares which call each of them is in.
+//! Until all ranks have come, MPI holds no memory of the caller's, so that a rank that does not come only causes a
+//! timeout. Then the bytes go from each rank to each rank, in messages whose counts fit in 32 bits. If ranks are lost
+//! during this, requests are cancelled. Memory that MPI does not release cannot be given back to the caller, so the
+//! job is ended then.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -21,30 +21,30 @@ use crate::cluster::communicator::{Communicator, EngineCall, RankPlace, Vote};
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 
-/// A rank of MPI's.
+/// A rank that uses MPI.
 pub struct MpiEngine {
-    /// Over a duplicate, whose messages are nobody else's.
+    /// The link over a duplicate of the communicator. No other code uses its messages.
     link: Link,
-    /// MPI may be called on its main thread alone.
+    /// Whether only MPI's main thread may call MPI.
     main_thread_only: bool,
     failed: AtomicBool,
     node_rank: usize,
     node_size: usize,
 }
 
-// SAFETY: handles of MPI's are words; the calls are made one at a time, on a thread that MPI allows.
+// SAFETY: handles of MPI are words. Only one call is made at a time, on a thread that MPI allows.
 unsafe impl Send for MpiEngine {}
-// SAFETY: as above; `CheckedCommunicator` lets one call in at a time.
+// SAFETY: as for `Send`; `CheckedCommunicator` allows only one call at a time.
 unsafe impl Sync for MpiEngine {}
 
-/// Calls by the numbers in which ranks tell each other where they are.
+/// The calls, by the numbers that ranks compare.
 const CALLS: [&str; 5] = ["an all-to-all", "an all-gather", "a broadcast", "a vote", "a barrier"];
 
 impl MpiEngine {
-    /// Joins the ranks of `parent`, all of which call this. MPI is initialised if it is not.
+    /// Joins the ranks of `parent`, which all call this. Initialises MPI if it is not initialised.
     ///
     /// # Safety
-    /// `parent` is a communicator of the MPI that `mpi` is of.
+    /// `parent` is a communicator of the MPI to which `mpi` belongs.
     pub unsafe fn join(
         mpi: Functions,
         parent: MpiObject,
@@ -68,13 +68,13 @@ impl MpiEngine {
     }
 
     /// # Safety
-    /// `parent` is a communicator of MPI's.
+    /// `parent` is a communicator of MPI.
     unsafe fn duplicate(&mut self, parent: MpiObject) -> Result<()> {
         self.check_thread()?;
         let mpi = self.link.mpi;
         let (mut between, mut request) = (0, REQUEST_NULL);
-        // SAFETY: the caller's promise; the places for the results live until the duplicate is made, or
-        // for good.
+        // SAFETY: the caller's promise. The memory for the results lives until the duplicate is made, or until the
+        // process ends.
         unsafe {
             mpi.check((mpi.comm_test_inter)(parent, &raw mut between), "the communicator")?;
             if between != 0 {
@@ -93,11 +93,11 @@ impl MpiEngine {
         Ok(())
     }
 
-    /// Where this rank stands, also among those of its machine.
+    /// Finds the place of this rank, also among the ranks of its machine.
     fn find_place(&mut self) -> Result<()> {
         let mpi = self.link.mpi;
         let (mut rank, mut size): (c_int, c_int) = (0, 0);
-        // SAFETY: the communicator is one.
+        // SAFETY: the communicator is valid.
         unsafe {
             mpi.check((mpi.comm_rank)(self.link.communicator, &raw mut rank), "MPI_Comm_rank")?;
             mpi.check((mpi.comm_size)(self.link.communicator, &raw mut size), "MPI_Comm_size")?;
@@ -117,13 +117,13 @@ impl MpiEngine {
         Ok(())
     }
 
-    /// Meets the other ranks in a call, and finds the least and the greatest of their numbers.
+    /// Synchronises the ranks in a call, and finds the least and the greatest of their numbers.
     fn synchronize(&self, call: usize, number: i64, deadline: Option<Instant>) -> Result<Vote> {
-        // The least of a number with all bits turned is that of the greatest number.
+        // The least of the inverted numbers is the inverted greatest number.
         let of_call = call as i64;
         let numbers = Box::leak(Box::new([of_call, !of_call, number, !number, 0, 0, 0, 0]));
         let mut request = REQUEST_NULL;
-        // SAFETY: four numbers are read, and four others written; they stay until the call is done.
+        // SAFETY: four numbers are read, and four others are written. They stay until the call is done.
         unsafe {
             let send = numbers.as_ptr();
             let receive = numbers.as_mut_ptr().add(4);
@@ -139,7 +139,7 @@ impl MpiEngine {
             self.link.mpi.check(code, "MPI_Iallreduce")?;
         }
         self.link.await_ranks(request, deadline, "for all ranks to come")?;
-        // SAFETY: it was leaked above, and MPI is done with it.
+        // SAFETY: it was leaked in this function, and MPI no longer uses it.
         let numbers = unsafe { Box::from_raw(numbers) };
         let (least, greatest) = (numbers[4], !numbers[5]);
         if least != greatest {
@@ -155,7 +155,7 @@ impl MpiEngine {
         Ok(Vote { least: numbers[6], greatest: !numbers[7] })
     }
 
-    /// As [`MpiEngine::synchronize`], where the number of bytes has to be the same on all ranks.
+    /// Like [`MpiEngine::synchronize`], for a number of bytes that must be the same on all ranks.
     fn synchronize_bytes(
         &self,
         call: usize,
@@ -173,8 +173,8 @@ impl MpiEngine {
         )))
     }
 
-    /// Receives a part of each rank, the own one included. `sent` returns what goes to a rank. `meet` waits for the
-    /// others.
+    /// Receives a part from each rank, including itself. `sent` returns the bytes that go to a rank. `meet` waits for
+    /// the other ranks.
     fn exchange<'a>(
         &self,
         sent: impl Fn(usize) -> &'a [u8],
@@ -186,7 +186,7 @@ impl MpiEngine {
         let (receives, own) = self.link.incoming(receive, counts);
         let (sends, from) = (self.link.outgoing(&sent), sent(self.link.rank));
         meet(receive.len())?;
-        // SAFETY: the parts lie in the slices, and are apart.
+        // SAFETY: the parts lie in the slices, and do not overlap.
         unsafe { self.link.exchange(&sends, &receives, deadline) }?;
         receive[own..][..from.len()].copy_from_slice(from);
         Ok(())
@@ -215,7 +215,7 @@ impl MpiEngine {
                 self.synchronize_bytes(2, bytes.len(), "sent to all", deadline)?;
                 for piece in bytes.chunks_mut(self.link.max_message_bytes) {
                     let mut request = REQUEST_NULL;
-                    // SAFETY: the piece stays until the call is done, or the job is.
+                    // SAFETY: the piece stays until the call is done, or the job has ended.
                     let code = unsafe {
                         (self.link.mpi.ibcast)(
                             piece.as_mut_ptr().cast(),
@@ -247,7 +247,7 @@ impl Communicator for MpiEngine {
     }
 
     fn call(&self, call: EngineCall<'_>) -> Result<()> {
-        // After a call that has failed MPI is left alone.
+        // MPI is not called any more after a call has failed.
         self.failed.store(true, Ordering::Relaxed);
         self.carry_out(call, self.link.deadline())?;
         self.failed.store(false, Ordering::Relaxed);
@@ -257,7 +257,7 @@ impl Communicator for MpiEngine {
     fn check_thread(&self) -> Result<()> {
         let mut main = 0;
         if self.main_thread_only {
-            // SAFETY: it may be called on any thread.
+            // SAFETY: this function may be called on any thread.
             let code = unsafe { (self.link.mpi.is_thread_main)(&raw mut main) };
             self.link.mpi.check(code, "MPI_Is_thread_main")?;
             if main == 0 {
@@ -280,14 +280,14 @@ impl Communicator for MpiEngine {
 impl Drop for MpiEngine {
     fn drop(&mut self) {
         let finalise = lifetime::leave();
-        // Freeing and finalising are calls of all ranks, which after a failure would not come.
+        // Freeing and finalising are collective calls. After a failure the other ranks would not make them.
         if *self.failed.get_mut()
             || self.check_thread().is_err()
             || lifetime::is_over(&self.link.mpi)
         {
             return;
         }
-        // SAFETY: the communicator is this one's own, and MPI was neither finalised nor called elsewhere.
+        // SAFETY: the communicator is this engine's own. MPI was not finalised, and no other thread calls it.
         unsafe {
             let _ = (self.link.mpi.comm_free)(&raw mut self.link.communicator);
             if finalise {

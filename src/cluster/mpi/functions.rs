@@ -1,6 +1,6 @@
-//! The functions of MPI that are used, with the types and constants of its standard ABI (MPI 5.0), so
-//! that no `mpi.h` is needed. They come from a library that has the ABI, or from the program, which
-//! then translates to its own MPI.
+//! The functions of MPI that this library uses, with the types and constants of MPI's standard ABI (MPI 5.0), so that
+//! no `mpi.h` is needed. They come from a library with this ABI, or from the program, which then translates them to
+//! its own MPI.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt::Display;
@@ -11,10 +11,10 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use crate::cluster::functions::{functions, symbol_of, why_not_opened};
 use crate::error::{Error, Result};
 
-/// A communicator, datatype or other object of MPI's: a word in the standard ABI.
+/// A communicator, datatype or other object of MPI: a word in the standard ABI.
 pub type MpiObject = *mut c_void;
 
-/// What MPI says of a message that has come; of as many bytes as any engine's has.
+/// MPI's description of a received message. It is large enough for that of any MPI.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(16))]
 pub struct MessageStatus([u64; 8]);
@@ -29,7 +29,7 @@ pub const REQUEST_NULL: MpiObject = std::ptr::without_provenance_mut(0x180);
 pub const THREAD_SERIALIZED: c_int = 2048;
 pub const SUCCESS: c_int = 0;
 
-/// The most characters that MPI writes of an error or of a name.
+/// The most characters that MPI writes for an error or a name.
 const TEXT: usize = 8192;
 
 functions! {
@@ -59,14 +59,14 @@ functions! {
 }
 
 impl Functions {
-    /// What a code means: an error that begins with `what`, unless it is success.
+    /// Converts a code to an error that begins with `what`, unless the code is success.
     pub fn check(&self, code: c_int, what: impl Display) -> Result<()> {
         if code == SUCCESS {
             return Ok(());
         }
         let mut buffer = vec![0_u8; TEXT];
         let mut length = 0;
-        // SAFETY: there is more room than any engine says that it needs, and it ends in a NUL.
+        // SAFETY: the buffer is larger than any MPI requires, and ends in a NUL.
         let known = unsafe {
             (self.error_string)(code, buffer.as_mut_ptr().cast(), &raw mut length) == SUCCESS
         };
@@ -75,33 +75,33 @@ impl Functions {
         Err(Error::Unavailable(format!("{what}: MPI says {code}, {text}")))
     }
 
-    /// A number for the machine that this process runs on, the same for all processes there.
+    /// A number for the machine on which this process runs. It is the same for all processes on the machine.
     pub fn machine(&self) -> Result<u64> {
         let mut buffer = vec![0_u8; TEXT];
         let mut length = 0;
-        // SAFETY: as above.
+        // SAFETY: as for the text of an error in `check`.
         let code =
             unsafe { (self.get_processor_name)(buffer.as_mut_ptr().cast(), &raw mut length) };
         self.check(code, "MPI_Get_processor_name")?;
         let name = CStr::from_bytes_until_nul(&buffer).unwrap_or_default();
-        // FNV-1a: the same in every process, whatever it was built with.
+        // This is FNV-1a, which is the same in every process, however it was built.
         Ok(name.to_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         }))
     }
 }
 
-/// The names of a library with the ABI.
+/// The usual names of a library with the ABI.
 const NAMES: [&str; 2] = ["libmpi_abi.so.1", "libmpi_abi.so.0"];
-/// The environment variable that names the library.
+/// The environment variable with the name of the library.
 pub const VARIABLE: &str = "UMBO_MPI_LIBRARY";
 
-/// What to do with an MPI that does not have the ABI.
+/// The advice for an MPI without the ABI.
 const ADAPTER: &str = "for Open MPI 4 and 5 and MPICH 4 link umbo::mpi (find_package(umbo COMPONENTS mpi)), \
                        whose header makes the communicator then";
 
-/// The functions of the library that is found at run time: the one at `path`, else the one that the
-/// variable names, else one by its usual name. It is opened once and stays.
+/// The functions of the library that is found at run time. It is the library at `path`; without a path, the one that
+/// the variable names; without the variable, the one with a usual name. It is opened once and stays loaded.
 pub fn of_a_library(path: Option<&str>) -> Result<Functions> {
     static OPENED: OnceLock<(Library, Functions)> = OnceLock::new();
     if let Some((_, functions)) = OPENED.get() {
@@ -120,17 +120,17 @@ fn open(path: Option<&str>) -> Result<(Library, Functions)> {
     };
     let mut problems = Vec::new();
     for name in &names {
-        // SAFETY: the initialisers of an MPI library are made to be run.
+        // SAFETY: the initialisers of an MPI library are written to be run.
         match unsafe { Library::open(Some(*name), RTLD_NOW | RTLD_GLOBAL) } {
             Ok(library) => {
                 let find = |symbol: &CStr| symbol_of(&library, symbol);
-                // SAFETY: the library stays, and what has the name is the function of the standard.
+                // SAFETY: the library stays loaded, and its function of this name is that of the standard.
                 unsafe { check_abi(&find) }.map_err(|problem| {
                     Error::Unavailable(format!(
                         "{name} is no MPI library with the standard ABI, since {problem}; {ADAPTER}"
                     ))
                 })?;
-                // SAFETY: the library says that it has the standard ABI.
+                // SAFETY: the library reports that it has the standard ABI.
                 let functions = unsafe { Functions::new(&find, name) }?;
                 return Ok((library, functions));
             }
@@ -144,17 +144,18 @@ fn open(path: Option<&str>) -> Result<(Library, Functions)> {
     )))
 }
 
-/// Whether MPI has the standard ABI; if not, why not. A library may have the function that says so and an ABI of
-/// its own all the same, of version -1: MPICH 5's `libmpi.so.12`.
+/// Checks that MPI has the standard ABI, and returns the reason if it does not. A library may have the function that
+/// reports the version of the ABI without having the standard ABI. It then reports version -1, such as MPICH 5's
+/// `libmpi.so.12`.
 ///
 /// # Safety
-/// What `find` gives for a name is MPI's function of that name, or null.
+/// `find` returns for a name MPI's function of that name, or null.
 unsafe fn check_abi(find: &dyn Fn(&CStr) -> *mut c_void) -> std::result::Result<(), String> {
     let found = find(c"MPI_Abi_get_version");
     if found.is_null() {
         return Err("it has no MPI_Abi_get_version".into());
     }
-    // SAFETY: the caller's promise; the type is the one that the standard gives.
+    // SAFETY: the caller's promise; the type is that of the standard.
     let get_version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int =
         unsafe { std::mem::transmute(found) };
     let (mut major, mut minor) = (-1, -1);
@@ -170,7 +171,7 @@ unsafe fn check_abi(find: &dyn Fn(&CStr) -> *mut c_void) -> std::result::Result<
     }
 }
 
-/// Two MPIs do not live in one process.
+/// Fails if the program has another MPI: two MPIs cannot be used in one process.
 fn refuse_another_mpi() -> Result<()> {
     let program = Library::this();
     let has = |name: &str| {
@@ -180,7 +181,7 @@ fn refuse_another_mpi() -> Result<()> {
     if !has("MPI_Init") {
         return Ok(());
     }
-    // SAFETY: what the program has under this name is its MPI's.
+    // SAFETY: the program's function of this name belongs to its MPI.
     unsafe { check_abi(&|name| symbol_of(&program, name)) }.map_err(|problem| {
         Error::precondition(format!(
             "the program has an MPI library without the standard ABI, since {problem}; {ADAPTER}"
@@ -193,7 +194,7 @@ mod tests {
     use super::*;
 
     unsafe extern "C" fn standard(major: *mut c_int, minor: *mut c_int) -> c_int {
-        // SAFETY: the caller gives two places.
+        // SAFETY: the caller passes pointers to two numbers.
         unsafe { (major.write(1), minor.write(0)) };
         SUCCESS
     }

@@ -1,5 +1,5 @@
-//! When MPI begins and ends: it is initialised once in a process and finalised once, by this library only
-//! if the program has not initialised it.
+//! The beginning and the end of MPI. It is initialised once in a process and finalised once. This library finalises
+//! it only if the program has not initialised it.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,11 +9,11 @@ use crate::error::{Error, Result};
 
 /// How many communicators there are.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
-/// This library has initialised MPI.
+/// Whether this library has initialised MPI.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 
-/// Begins the life of a communicator, to be ended by [`leave`]. MPI is initialised if it is not. Whether
-/// MPI may be called on its main thread alone.
+/// Begins the life of a communicator, which [`leave`] ends. Initialises MPI if it is not initialised. Returns whether
+/// only MPI's main thread may call MPI.
 pub fn enter(mpi: &Functions) -> Result<bool> {
     initialise(mpi)?;
     let main_thread_only = main_thread_only(mpi)?;
@@ -21,13 +21,13 @@ pub fn enter(mpi: &Functions) -> Result<bool> {
     Ok(main_thread_only)
 }
 
-/// Ends the life of a communicator. Whether finalising MPI is left to it: it is the last one, and this
-/// library has initialised MPI.
+/// Ends the life of a communicator. Returns whether the caller must finalise MPI: if this was the last communicator
+/// and this library has initialised MPI.
 pub fn leave() -> bool {
     LIVE.fetch_sub(1, Ordering::SeqCst) == 1 && INITIALISED.load(Ordering::SeqCst)
 }
 
-/// MPI was finalised.
+/// Whether MPI was finalised.
 pub fn is_over(mpi: &Functions) -> bool {
     let mut finalised = 0;
     // SAFETY: it may be called at any time.
@@ -36,7 +36,7 @@ pub fn is_over(mpi: &Functions) -> bool {
 
 fn initialise(mpi: &Functions) -> Result<()> {
     let (mut initialised, mut provided) = (0, 0);
-    // SAFETY: these may be called at any time; MPI is initialised once.
+    // SAFETY: these may be called at any time. MPI is initialised once.
     unsafe {
         mpi.check((mpi.initialized)(&raw mut initialised), "MPI_Initialized")?;
         if initialised == 0 {

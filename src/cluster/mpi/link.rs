@@ -1,5 +1,5 @@
-//! A rank's link to the others: bytes go in messages whose counts fit 32 bits, and are waited for. When
-//! that fails, memory of the caller's is taken back from MPI, or the job is ended.
+//! A rank's link to the other ranks. Bytes go in messages whose counts fit in 32 bits, and the link waits for them.
+//! If this fails, the link takes the caller's memory back from MPI, or ends the job.
 
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
@@ -9,27 +9,27 @@ use super::waiting::{Pending, Stakes, give_up, wait};
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 
-/// The most bytes of one message. Tests set less.
+/// The most bytes of one message. Tests use less.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 30;
 
 /// With how many ranks messages are exchanged at a time.
 const PEERS: usize = 32;
 
-/// All messages; those between two ranks keep their order.
+/// The tag of all messages. Messages between two ranks keep their order.
 const TAG: c_int = 0;
 
-/// A communicator of MPI's, and this rank's place in it.
+/// A communicator of MPI, and this rank's place in it.
 pub struct Link {
     pub mpi: Functions,
     pub communicator: MpiObject,
     pub rank: usize,
     pub size: usize,
-    /// How long a call waits; for ever without one.
+    /// How long a call waits; `None` means without a limit.
     pub timeout: Option<Duration>,
     pub max_message_bytes: usize,
 }
 
-/// A range of bytes that goes to or comes from a rank.
+/// A range of bytes that goes to a rank or comes from it.
 pub struct MessagePart {
     peer: usize,
     memory: LinkMemory,
@@ -43,13 +43,13 @@ enum LinkMemory {
 }
 
 impl Link {
-    /// When a call that begins now is to be given up.
+    /// The time at which a call that begins now is given up.
     pub fn deadline(&self) -> Option<Instant> {
         self.timeout.and_then(|timeout| Instant::now().checked_add(timeout))
     }
 
-    /// Waits for other ranks to come to a collective request, all of whose memory is this library's. After
-    /// a failure that memory is MPI's for good.
+    /// Waits for other ranks to come to a collective request. All of its memory is this library's. After a failure
+    /// that memory belongs to MPI forever.
     pub fn await_ranks(
         &self,
         request: MpiObject,
@@ -61,14 +61,14 @@ impl Link {
             .map_err(|error| self.explain(error, what_for))
     }
 
-    /// Waits for requests that move the caller's bytes. When this returns, MPI has let go of them, also after
-    /// a failure, or the job was ended.
+    /// Waits for requests that move the caller's bytes. When this returns, MPI has released them, also after a
+    /// failure, or the job was ended.
     pub fn await_bytes(&self, mut pending: Vec<Pending>, deadline: Option<Instant>) -> Result<()> {
         wait(&self.mpi, &mut pending, Stakes::Transfer, deadline)
             .map_err(|error| self.let_go(error, pending))
     }
 
-    /// Parts for the ranks to send to, each of the bytes that `of` has for the rank.
+    /// The parts to send to the ranks. `of` returns the bytes for each rank.
     pub fn outgoing<'a>(&self, of: impl Fn(usize) -> &'a [u8]) -> Vec<MessagePart> {
         let (rank, size) = (self.rank, self.size);
         let parts = (1..size).map(|step| {
@@ -79,26 +79,26 @@ impl Link {
         parts.collect()
     }
 
-    /// Parts of `receive` for the ranks to receive from, in the order in which [`Link::outgoing`] of the
-    /// others comes to this rank, and the place of this rank's own.
+    /// The parts of `receive` to receive from the ranks, and where this rank's own part begins. Their order is that
+    /// in which the parts of [`Link::outgoing`] on the other ranks reach this rank.
     pub fn incoming(&self, receive: &mut [u8], counts: &[usize]) -> (Vec<MessagePart>, usize) {
         let (rank, size) = (self.rank, self.size);
         let starts = starts_of(counts);
         let base = receive.as_mut_ptr();
         let parts = (1..size).map(|step| {
             let peer = (rank + size - step) % size;
-            // Within the slice: the counts add up to its length.
+            // This is within the slice, since the counts add up to its length.
             let at = base.wrapping_add(starts[peer]);
             MessagePart { peer, memory: LinkMemory::Received(at), bytes: counts[peer] }
         });
         (parts.collect(), starts[rank])
     }
 
-    /// Moves parts to and from other ranks, those of `PEERS` ranks at a time. `sends` and `receives` are
-    /// in such an order that what one rank sends in a round another receives in the same.
+    /// Moves parts to and from other ranks, those of `PEERS` ranks at a time. `sends` and `receives` have such an
+    /// order that what one rank sends in a round is received by the other in the same round.
     ///
     /// # Safety
-    /// The parts lie in memory that may be read, and written, until this returns.
+    /// The parts lie in memory that may be read, or written, until this returns.
     pub unsafe fn exchange(
         &self,
         sends: &[MessagePart],
@@ -111,7 +111,7 @@ impl Link {
             let begun = receives[of(receives.len())]
                 .iter()
                 .chain(&sends[of(sends.len())])
-                // SAFETY: the caller's promise; nothing is returned before MPI has let go of the parts.
+                // SAFETY: the caller's promise. This returns only after MPI has released the parts.
                 .try_for_each(|part| unsafe { self.begin(part, &mut pending) });
             match begun {
                 Ok(()) => self.await_bytes(pending, deadline),
@@ -121,11 +121,10 @@ impl Link {
         Ok(())
     }
 
-    /// Begins to move a part, in as many messages as it takes.
+    /// Begins to move a part, in as many messages as necessary.
     ///
     /// # Safety
-    /// The part lies in memory that may be read, or written, until all that is pending is done or was let
-    /// go of.
+    /// The part lies in memory that may be read, or written, until all that is pending is done or was released.
     unsafe fn begin(&self, part: &MessagePart, pending: &mut Vec<Pending>) -> Result<()> {
         let Link { mpi, communicator, .. } = *self;
         let peer = part.peer as c_int;
@@ -135,7 +134,7 @@ impl Link {
             let count = bytes as c_int;
             let mut request = REQUEST_NULL;
             let to = &raw mut request;
-            // SAFETY: the caller's promise; `done` and the bytes behind it are within the part.
+            // SAFETY: the caller's promise; `done` and the bytes after it are within the part.
             let (code, moving) = unsafe {
                 match part.memory {
                     LinkMemory::Sent(at) => {
@@ -159,7 +158,7 @@ impl Link {
         Ok(())
     }
 
-    /// Takes the caller's memory back from MPI, with which the caller goes on.
+    /// Takes the memory with which the caller continues back from MPI, or ends the job.
     fn let_go(&self, error: Error, mut pending: Vec<Pending>) -> Error {
         let free = give_up(&self.mpi, &mut pending);
         let error =
@@ -175,7 +174,7 @@ impl Link {
         error
     }
 
-    /// A wait knows neither whose it was nor what for.
+    /// Completes the message of a timeout: the wait itself has neither the rank nor the reason.
     fn explain(&self, error: Error, what_for: &str) -> Error {
         match error {
             Error::DeadlineExceeded(_) => Error::DeadlineExceeded(format!(
@@ -189,7 +188,7 @@ impl Link {
 
     /// Ends the job.
     pub fn abort(&self) {
-        // SAFETY: the communicator is one. MPI ends the process.
+        // SAFETY: the communicator is valid. MPI ends the process.
         unsafe { (self.mpi.abort)(self.communicator, 1) };
     }
 }

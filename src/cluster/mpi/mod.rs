@@ -1,4 +1,4 @@
-//! Communicators over MPI, which is found at run time by its standard ABI or brought by the program.
+//! Communicators over MPI. MPI is found at run time by its standard ABI, or the program brings it.
 
 #![expect(unsafe_code, reason = "MPI is a C library, found at run time")]
 
@@ -16,14 +16,14 @@ use crate::error::{Error, Result};
 
 pub use functions::{MpiObject, VARIABLE};
 
-/// How a communicator over MPI is made.
+/// Options of a communicator over MPI.
 #[derive(Clone, Debug)]
 pub struct MpiOptions {
-    /// How long a call waits for other ranks; for ever without one.
+    /// How long a call waits for other ranks; `None` means without a limit.
     pub timeout: Option<Duration>,
-    /// The library to open; without one it is found.
+    /// The library to open; `None` means that it is found.
     pub library: Option<String>,
-    /// The most bytes of a message; more go in several.
+    /// The most bytes of one message. More bytes go in several messages.
     pub max_message_bytes: usize,
 }
 
@@ -48,14 +48,14 @@ impl MpiOptions {
     }
 }
 
-/// Opens the library that [`world`] would, and initialises nothing. UNAVAILABLE, with the reason, if there is
-/// none with the standard ABI.
+/// Opens the library that [`world`] would open, and initialises nothing. Fails with UNAVAILABLE, with the reason, if
+/// there is none with the standard ABI.
 pub fn find() -> Result<()> {
     functions::of_a_library(None).map(drop)
 }
 
-/// Joins all processes that were started together. MPI is initialised if it is not, and then finalised
-/// when the last communicator goes.
+/// Joins all processes that were started together. Initialises MPI if it is not initialised, and then finalises it
+/// when the last communicator is dropped.
 pub fn world(options: &MpiOptions) -> Result<CheckedCommunicator> {
     options.check()?;
     let mpi = functions::of_a_library(options.library.as_deref())?;
@@ -63,7 +63,7 @@ pub fn world(options: &MpiOptions) -> Result<CheckedCommunicator> {
     unsafe { joined(mpi, functions::COMM_WORLD, options) }
 }
 
-/// Joins the ranks of a communicator of the program's.
+/// Joins the ranks of the program's communicator.
 ///
 /// # Safety
 /// `parent` is a communicator of the library with the standard ABI that this process uses.
@@ -77,11 +77,11 @@ pub unsafe fn of_communicator(
     unsafe { joined(mpi, parent, options) }
 }
 
-/// As [`of_communicator`] with functions of the program's, which find each other by name.
+/// Like [`of_communicator`], with the program's functions, which `find` returns by name.
 ///
 /// # Safety
-/// `find` gives functions that behave as those of the standard ABI of the name, and `parent` is a
-/// communicator to them.
+/// `find` returns functions that behave as those of the standard ABI with the same names. `parent` is a communicator
+/// of these functions.
 pub unsafe fn of_functions(
     find: &dyn Fn(&CStr) -> *mut c_void,
     parent: MpiObject,
@@ -95,7 +95,7 @@ pub unsafe fn of_functions(
 }
 
 /// # Safety
-/// `parent` is a communicator to these functions.
+/// `parent` is a communicator of these functions.
 unsafe fn joined(
     mpi: functions::Functions,
     parent: MpiObject,

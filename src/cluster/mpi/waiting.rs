@@ -1,4 +1,4 @@
-//! Requests of MPI's: waiting for them without waiting for ever, and giving them up.
+//! Requests of MPI: waiting for them with a deadline, and giving them up.
 
 use std::ffi::c_int;
 use std::thread;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use super::functions::{BYTE, Functions, MessageStatus, MpiObject, REQUEST_NULL};
 use crate::error::{Error, Result};
 
-/// How long MPI is given to let go of memory.
+/// How long MPI may take to release memory.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What is waited for.
+/// A request that is waited for.
 pub struct Pending {
     request: MpiObject,
     kind: WaitKind,
@@ -19,7 +19,7 @@ pub struct Pending {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WaitKind {
     Send,
-    /// Of so many bytes.
+    /// A message of this many bytes.
     Receive(usize),
     Collective,
 }
@@ -37,13 +37,13 @@ impl Pending {
         Pending { request, kind: WaitKind::Collective }
     }
 
-    /// Whether it is done.
+    /// Whether the request is done.
     fn test(&mut self, mpi: &Functions) -> Result<bool> {
         if self.request == REQUEST_NULL {
             return Ok(true);
         }
         let (mut done, mut status) = (0, MessageStatus::default());
-        // SAFETY: the request is one that MPI has given, or none.
+        // SAFETY: the request is one that MPI has returned, or none.
         let code = unsafe { (mpi.test)(&raw mut self.request, &raw mut done, &raw mut status) };
         mpi.check(code, "moving bytes")?;
         if done == 0 {
@@ -52,7 +52,7 @@ impl Pending {
         self.request = REQUEST_NULL;
         if let WaitKind::Receive(expected) = self.kind {
             let mut count: c_int = 0;
-            // SAFETY: the status is that of a message that has come.
+            // SAFETY: the status is that of a received message.
             let code = unsafe { (mpi.get_count)(&raw const status, BYTE, &raw mut count) };
             mpi.check(code, "MPI_Get_count")?;
             if usize::try_from(count) != Ok(expected) {
@@ -65,17 +65,17 @@ impl Pending {
     }
 }
 
-/// How much is at stake while a wait goes on.
+/// What a wait is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Stakes {
-    /// For other ranks to come; the processor is left to other threads.
+    /// For other ranks to come. The processor is left to other threads.
     Arrival,
-    /// For bytes that are on their way, which move only while they are asked for.
+    /// For bytes that are being moved. They move only while MPI is called.
     Transfer,
 }
 
-/// Waits until all are done, at most until `deadline`. If so, the list is empty afterwards; if not, what is left in
-/// it is still MPI's.
+/// Waits until all requests are done, at most until `deadline`. If they are done, the list is empty afterwards. If
+/// not, MPI still holds the requests that are left in it.
 pub fn wait(
     mpi: &Functions,
     pending: &mut Vec<Pending>,
@@ -86,7 +86,7 @@ pub fn wait(
     let mut first = 0;
     loop {
         let before = pending.len();
-        // What was asked for first is done first, as a rule.
+        // The request that was made first is usually done first.
         while first < pending.len() {
             match pending[first].test(mpi)? {
                 true => drop(pending.swap_remove(first)),
@@ -110,12 +110,13 @@ pub fn wait(
     }
 }
 
-/// Takes requests back whose memory is somebody's who will not wait. Whether MPI has let go of all.
+/// Cancels requests that use memory of a caller that does not wait any longer. Returns whether MPI has released all
+/// of the memory.
 pub fn give_up(mpi: &Functions, pending: &mut Vec<Pending>) -> bool {
-    // A request that has failed is gone.
+    // A request that has failed no longer exists.
     pending.retain(|request| request.request != REQUEST_NULL);
     for request in pending.iter_mut().filter(|request| request.kind != WaitKind::Collective) {
-        // SAFETY: the request is one that MPI has given and that is not done.
+        // SAFETY: the request is one that MPI has returned, and it is not done.
         let _ = unsafe { (mpi.cancel)(&raw mut request.request) };
     }
     let until = Instant::now() + GRACE;

@@ -1,27 +1,27 @@
-//! How ranks learn of each other's failures: over the communicator that NCCL's is made of, whose calls end on
-//! all ranks whatever NCCL does.
+//! How ranks learn of each other's failures. They use the communicator from which NCCL's was made: its calls end on
+//! all ranks, whatever NCCL does.
 
 use crate::cluster::communicator::Communicator;
 use crate::error::{Error, Result, Status};
 
-/// What a rank says that has not failed.
+/// The number of a rank that has not failed.
 const WHOLE: i64 = i64::MAX;
 
-/// How many bytes describe a failure: the code of its status, how long the text is, the text.
+/// How many bytes describe a failure: the code of its status, the length of the text, and the text.
 const TOLD: usize = 1024;
 
-/// What this rank has come to, if no rank has failed. All ranks call it. If some have failed, all get an error:
-/// those that have their own, the others that of the first one, by name.
+/// Returns `own` if no rank has failed. All ranks call it. If some ranks have failed, all get an error: those with a
+/// failure of their own get that one, and the others get the first rank's failure, with its rank.
 ///
-/// A failure that may come of another rank's, such as a wait that was in vain, gives way to others. Who has
-/// nothing but such gets the first failure, too.
+/// Some failures, such as a wait that timed out, may be caused by another rank. Other failures come before them. A
+/// rank that has only such a failure gets the first rank's failure, too.
 pub fn agree<T>(base: &dyn Communicator, own: Result<T>) -> Result<T> {
     let (rank, size) = (base.rank(), base.size());
     let class = own.as_ref().err().map(class);
     let number = class.map_or(WHOLE, |class| (class as usize * size + rank) as i64);
     let vote = match base.vote(number) {
         Ok(vote) => vote,
-        // The failure of this rank's own came first.
+        // If this rank has failed itself, that failure came first.
         Err(error) => return Err(own.err().unwrap_or(error)),
     };
     if vote.least == WHOLE {
@@ -37,13 +37,13 @@ pub fn agree<T>(base: &dyn Communicator, own: Result<T>) -> Result<T> {
     }
 }
 
-/// What a failure comes of. All get the first that there is.
+/// The cause of a failure. All ranks get the failure of the first class that occurs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Own,
-    /// It may be another rank's: this one has waited in vain.
+    /// It may be another rank's failure: this rank has waited and timed out.
     Waited,
-    /// It is another rank's.
+    /// It is another rank's failure.
     OfOtherRank,
 }
 
@@ -55,7 +55,7 @@ fn class(error: &Error) -> Class {
     }
 }
 
-/// The failure of rank `first`, which sends it to all others.
+/// The failure of rank `first`, which sends it to all other ranks.
 fn exchange_error(base: &dyn Communicator, first: usize, own: Option<&Error>) -> Result<Error> {
     let mut bytes = [0_u8; TOLD];
     if let Some(error) = own.filter(|_| first == base.rank()) {

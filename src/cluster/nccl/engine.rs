@@ -1,7 +1,8 @@
-//! A communicator whose bytes of the host go over another one, and those of GPUs over NCCL.
+//! A communicator that moves bytes of the host over another communicator, and bytes of GPUs over NCCL.
 //!
-//! With NCCL alone a rank learns neither that another one has failed nor that it will not come. So the ranks agree
-//! twice over the other communicator: once each has queued its part, so that nobody waits for a rank that could
+//! With NCCL alone, a rank does not learn that another rank has failed or will not come. So the ranks agree twice
+//! over the other communicator: once after each has queued its part, so that nobody waits for a rank that could not;
+//! and once after each has reached the end of the call, so that a failure on one rank is a failure on all.
 //! not, and once it has come to its end, so that what failed on one rank has failed on all.
 
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::device::cuda::gpu::Gpu;
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
 
-/// A rank with NCCL.
+/// A rank that uses NCCL.
 pub struct NcclEngine {
     base: Arc<dyn Communicator>,
     membership: Membership,
@@ -53,19 +54,20 @@ impl NcclEngine {
         let rank = self.base.rank();
         let is_own = |part: &&RankMembership| part.peer == rank;
         if let (Some(from), Some(to)) = (sends.iter().find(is_own), receives.iter().find(is_own)) {
-            // SAFETY: both are parts of memory of this GPU, which is freed once the stream has come past this.
+            // SAFETY: both are parts of this GPU's memory, which is freed only after the stream has come past this
+            // copy.
             unsafe { gpu.copy(from.address, to.address, from.bytes) }?;
         }
         let others = |parts: &[RankMembership]| -> Vec<RankMembership> {
             parts.iter().filter(|part| part.peer != rank && part.bytes > 0).copied().collect()
         };
-        // SAFETY: as above; if this fails, the membership ends before the caller goes on.
+        // SAFETY: as for the copy; if this fails, the membership ends before the caller continues.
         unsafe { self.membership.begin(gpu, &others(sends), &others(receives)) }?;
         Ok(gpu)
     }
 }
 
-/// The parts of `on`, one behind the other in the order of the ranks.
+/// The parts of `on`, one after the other in the order of the ranks.
 fn parts(on: &DeviceMemory, counts: &[usize]) -> Vec<RankMembership> {
     let mut address = on.address();
     let part = |(peer, &bytes): (usize, &usize)| {
@@ -102,7 +104,7 @@ impl Communicator for NcclEngine {
                 let receives = parts(receive, counts);
                 (send, (0..counts.len()).map(to).collect(), receive, receives)
             }
-            // After its failure there is no use of this one.
+            // If the other communicator fails, this one cannot be used any more.
             call => return self.base.call(call).inspect_err(|_| self.membership.abort()),
         };
         self.move_parts((send, &sends), (receive, &receives))

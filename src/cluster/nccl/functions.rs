@@ -1,5 +1,5 @@
-//! The functions of NCCL that are used, as its public header declares them. They come from the library that
-//! is found at run time, so that nothing of NCCL is needed to build.
+//! The functions of NCCL that this library uses, as NCCL's public header declares them. They come from the library
+//! that is found at run time, so that building needs nothing of NCCL.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt::Display;
@@ -9,16 +9,16 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use crate::cluster::functions::{functions, symbol_of, why_not_opened};
 use crate::error::{Error, Result, Status};
 
-/// A communicator of NCCL's.
+/// A communicator of NCCL.
 pub type Comm = *mut c_void;
 
-/// What ranks that belong together have in common, given by value.
+/// The id that the ranks of one communicator share. It is passed by value.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct UniqueId(pub [u8; 128]);
 
-/// How a communicator is made, as NCCL 2.14 has it. Later ones take a shorter struct for one whose other fields
-/// are not set.
+/// How a communicator is made, as in NCCL 2.14. Later versions accept this shorter struct, and treat their other
+/// fields as not set.
 #[repr(C)]
 pub struct Config {
     size: usize,
@@ -28,7 +28,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// No call waits for other ranks: what is not done yet is asked for with `ncclCommGetAsyncError`.
+    /// The configuration in which no call waits for other ranks. `ncclCommGetAsyncError` reports whether a call is
+    /// complete.
     pub fn without_waiting() -> Config {
         Config { size: size_of::<Config>(), magic: 0xcafe_beef, version: OLDEST, blocking: 0 }
     }
@@ -38,15 +39,15 @@ pub const SUCCESS: c_int = 0;
 pub const INVALID_USAGE: c_int = 5;
 pub const REMOTE_ERROR: c_int = 6;
 pub const IN_PROGRESS: c_int = 7;
-/// Bytes, among NCCL's types.
+/// The code of bytes among NCCL's types.
 pub const UINT8: c_int = 1;
 
-/// The first version whose calls need not wait, 2.14.
+/// The first version with calls that do not wait, 2.14.
 const OLDEST: c_uint = 21400;
 
-/// The name of the library.
+/// The usual name of the library.
 const NAME: &str = "libnccl.so.2";
-/// The environment variable that names it.
+/// The environment variable with the name of the library.
 pub const VARIABLE: &str = "UMBO_NCCL_LIBRARY";
 
 functions! {
@@ -66,12 +67,12 @@ functions! {
 }
 
 impl Functions {
-    /// The functions of the library at `path`, else of the one that the variable names, else of the one by the
-    /// usual name.
+    /// The functions of the library at `path`. Without a path it is the library that the variable names, and without
+    /// the variable the one with the usual name.
     pub fn of_a_library(path: Option<&str>) -> Result<Functions> {
         let variable = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());
         let name = path.or(variable.as_deref()).unwrap_or(NAME);
-        // SAFETY: the initialisers of NCCL are made to be run.
+        // SAFETY: the initialisers of NCCL are written to be run.
         let opened = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) };
         let library = opened.map_err(|error| {
             let why = why_not_opened(name, &error);
@@ -80,9 +81,9 @@ impl Functions {
                  or its path into {VARIABLE}"
             ))
         })?;
-        // SAFETY: the library has NCCL's names, and is kept below.
+        // SAFETY: the library has NCCL's names, and stays loaded (see the end of this function).
         let functions = unsafe { Functions::new(&|symbol| symbol_of(&library, symbol), name) }?;
-        // NCCL has threads of its own and is not to be unloaded; opening it again gives the same one.
+        // NCCL has its own threads and must not be unloaded. Opening it again returns the same library.
         std::mem::forget(library);
         functions.check_version(name)?;
         Ok(functions)
@@ -101,12 +102,13 @@ impl Functions {
         )))
     }
 
-    /// What a code means: an error that begins with `what`, unless it is success or says that the call goes on.
+    /// Converts a code: to an error that begins with `what`, unless the code is success or means that the call
+    /// continues.
     pub fn check(&self, code: c_int, what: impl Display) -> Result<()> {
         if code == SUCCESS || code == IN_PROGRESS {
             return Ok(());
         }
-        // SAFETY: both give NULL or a text that stays at least until this thread's next call.
+        // SAFETY: both return NULL or a text that stays at least until this thread's next call.
         let (meaning, last) = unsafe {
             let last = (self.get_last_error)(std::ptr::null_mut());
             (text_of((self.get_error_string)(code)), text_of(last))
@@ -131,7 +133,7 @@ impl Functions {
 }
 
 /// # Safety
-/// `text` is NULL or a text that stays for now.
+/// `text` is NULL or a text that stays during this call.
 unsafe fn text_of(text: *const c_char) -> Option<String> {
     if text.is_null() {
         return None;

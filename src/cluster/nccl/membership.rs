@@ -1,5 +1,5 @@
-//! A rank's membership in a communicator of NCCL's, none of whose calls waits: what they have begun is waited
-//! for here, up to a deadline, and given up by ending the communicator.
+//! A rank's membership in a communicator of NCCL. None of NCCL's calls waits. This module waits for their work, up to
+//! a deadline, and gives it up by ending the communicator.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -11,11 +11,11 @@ use super::functions::{Comm, Config, Functions, IN_PROGRESS, SUCCESS, UINT8, Uni
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result};
 
-/// What goes to, or comes from, a rank.
+/// A part that goes to a rank or comes from it.
 #[derive(Clone, Copy)]
 pub struct RankMembership {
     pub peer: usize,
-    /// Where it lies on the GPU.
+    /// Its address on the GPU.
     pub address: u64,
     pub bytes: usize,
 }
@@ -23,21 +23,22 @@ pub struct RankMembership {
 /// One rank's membership.
 pub struct Membership {
     nccl: Functions,
-    /// Where NCCL puts the communicator, and may do so once more on a thread of its own when all have joined.
+    /// The place where NCCL stores the communicator. NCCL may store it once more, on its own thread, when all ranks
+    /// have joined.
     comm: Box<AtomicPtr<c_void>>,
     has_ended: AtomicBool,
-    /// Of the card that the communicator was made for.
+    /// A GPU of the card for which the communicator was made.
     gpu: &'static Gpu,
     rank: usize,
-    /// How long is waited; for ever without one.
+    /// How long to wait; `None` means without a limit.
     timeout: Option<Duration>,
-    /// All ranks have joined, and know that they have.
+    /// Whether all ranks have joined, and all of them have learned it.
     is_whole: AtomicBool,
 }
 
 impl Membership {
-    /// Begins to join the others, all of which call this with the same `id`. It ends with
-    /// [`Membership::await_all`].
+    /// Begins to join the other ranks, which all call this with the same `id`. [`Membership::await_all`] completes
+    /// it.
     pub fn join(
         nccl: Functions,
         id: UniqueId,
@@ -53,8 +54,8 @@ impl Membership {
         let mut config = Config::without_waiting();
         let comm = Box::new(AtomicPtr::new(ptr::null_mut()));
         let _entered = gpu.card().enter()?;
-        // SAFETY: the card's context is current; the config is read during the call alone, and the communicator's
-        // place stays until it has ended.
+        // SAFETY: the card's context is current. The config is read only during the call. The communicator's place
+        // stays until the communicator has ended.
         let code = unsafe {
             (nccl.comm_init_rank_config)(
                 comm.as_ptr(),
@@ -73,7 +74,7 @@ impl Membership {
             timeout,
             is_whole: AtomicBool::new(false),
         };
-        // What was begun is ended with what was made.
+        // If this fails, dropping `made` ends what was begun.
         nccl.check(code, "ncclCommInitRankConfig")?;
         Ok(made)
     }
@@ -81,21 +82,21 @@ impl Membership {
     /// Waits until all ranks have joined.
     pub fn await_all(&self) -> Result<()> {
         let joined = self.wait("for all ranks to join NCCL's communicator", || Ok(true));
-        // Before the others know: they may be waiting for this rank.
+        // This happens before the other ranks learn of the failure: they may be waiting for this rank.
         joined.inspect_err(|_| self.abort())
     }
 
-    /// All ranks have joined, so that they end it together.
+    /// Records that all ranks have joined, so that they end the communicator together.
     pub fn joined_by_all(&self) {
         self.is_whole.store(true, Ordering::Relaxed);
     }
 
-    /// The GPU that it was made for.
+    /// The GPU for which it was made.
     pub fn gpu(&self) -> &'static Gpu {
         self.gpu
     }
 
-    /// Queues that `sends` go out and `receives` come in, on the stream of a GPU of the card.
+    /// Queues the sending of `sends` and the receiving of `receives` on the stream of a GPU of the card.
     ///
     /// # Safety
     /// The parts lie in memory of the GPU, which stays until its stream has come past them or the membership
@@ -115,7 +116,7 @@ impl Membership {
         let address = |part: &RankMembership| {
             ptr::with_exposed_provenance_mut::<c_void>(part.address as usize)
         };
-        // SAFETY: a group may be begun at any time; it is ended below, whatever happens.
+        // SAFETY: a group may be begun at any time. It is ended in this function in every case.
         nccl.check(unsafe { (nccl.group_start)() }, "ncclGroupStart")?;
         let send = |part: &RankMembership| {
             let (at, peer) = (address(part), part.peer as c_int);
@@ -131,20 +132,20 @@ impl Membership {
         };
         let queued =
             receives.iter().try_for_each(receive).and_then(|()| sends.iter().try_for_each(send));
-        // SAFETY: it was begun on this thread.
+        // SAFETY: the group was begun on this thread.
         let ended = nccl.check(unsafe { (nccl.group_end)() }, "ncclGroupEnd");
         queued.and(ended)
     }
 
-    /// Waits until what was begun is done, and all that was queued on the GPU before.
+    /// Waits until the begun work, and all work that was queued on the GPU before, is done.
     pub fn finish(&self, gpu: &Gpu) -> Result<()> {
         let arrived = self.wait("for bytes to go between GPUs", || gpu.is_done());
-        // Before the others know: they may be waiting for what this rank sends.
+        // This happens before the other ranks learn of the failure: they may be waiting for bytes of this rank.
         arrived.inspect_err(|_| self.abort())
     }
 
-    /// Waits until NCCL goes on with nothing and `is_done` says so. The stream shows nothing of a peer that is
-    /// gone, and NCCL nothing of the stream: both are asked.
+    /// Waits until NCCL has no call in progress and `is_done` returns true. The stream does not show that a peer has
+    /// ended, and NCCL does not show the state of the stream, so both are asked.
     fn wait(&self, what_for: &str, is_done: impl Fn() -> Result<bool>) -> Result<()> {
         let comm = self.comm()?;
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -184,8 +185,7 @@ impl Membership {
         Ok(comm)
     }
 
-    /// Ends it: what is under way ends where it is, and nothing is used any more of the memory that was to be
-    /// moved.
+    /// Ends the communicator. Work in progress stops where it is, and no longer uses the memory that was to be moved.
     pub fn abort(&self) {
         self.end(self.nccl.comm_abort);
     }
@@ -196,16 +196,17 @@ impl Membership {
         if comm.is_null() || had_ended {
             return;
         }
-        // On a card that is lost it is ended as well.
+        // The communicator is ended also on a card that is lost.
         let _entered = self.gpu.card().enter();
-        // SAFETY: it was made by NCCL, has not ended, and is used no more.
+        // SAFETY: NCCL made the communicator; it has not ended, and is not used any more.
         let _ = unsafe { how(comm) };
     }
 }
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        // All that was begun is done, or it has ended. Without the others there is no other end than this.
+        // All begun work is done, or the communicator has ended. If not all ranks have joined, it can only be
+        // aborted.
         match *self.is_whole.get_mut() {
             true => self.end(self.nccl.comm_destroy),
             false => self.abort(),

@@ -1,4 +1,4 @@
-//! Communicators that move memory of GPUs over NCCL, which is found at run time, and all else over another
+//! Communicators that move memory of GPUs over NCCL, which is found at run time, and everything else over another
 //! communicator.
 
 #![expect(unsafe_code, reason = "NCCL is a C library, found at run time")]
@@ -24,32 +24,34 @@ use crate::error::{Error, Result};
 
 pub use functions::VARIABLE;
 
-/// How a communicator over NCCL is made.
+/// Options of a communicator over NCCL.
 #[derive(Clone, Debug)]
 pub struct NcclOptions {
-    /// How long a call waits for NCCL; for ever without one.
+    /// How long a call waits for NCCL; `None` means without a limit.
     pub timeout: Option<Duration>,
-    /// The library to open; without one it is found.
+    /// The library to open; `None` means that it is found.
     pub library: Option<String>,
 }
 
 impl Default for NcclOptions {
     fn default() -> NcclOptions {
-        // Less than others wait, such as MPI's, for the message that this was in vain.
+        // This is shorter than the timeouts of other communicators, such as MPI's, which wait for the message that
+        // this wait has failed.
         NcclOptions { timeout: Some(Duration::from_secs(300)), library: None }
     }
 }
 
-/// Opens the library that [`over`] would. UNAVAILABLE, with the reason, if there is none that is new enough.
+/// Opens the library that [`over`] would open. Fails with UNAVAILABLE, with the reason, if there is none that is new
+/// enough.
 pub fn find() -> Result<()> {
     Functions::of_a_library(None).map(drop)
 }
 
-/// Joins the ranks of `base` over NCCL. This rank's memory is that of `device` and of other logical GPUs on its
-/// card. All ranks call it, one that has no such device with the reason.
+/// Joins the ranks of `base` over NCCL. This rank's memory is that of `device` and of other logical GPUs on its card.
+/// All ranks call it. A rank that has no such device passes the reason.
 ///
-/// If it fails on a rank, it fails on all, of which those that could have say which rank it was. `base` can then
-/// still be used.
+/// If it fails on a rank, it fails on all ranks. The ranks that had not failed themselves name the rank that did.
+/// `base` can still be used then.
 pub fn over(
     base: Arc<dyn Communicator>,
     device: Result<DeviceId>,
@@ -60,7 +62,7 @@ pub fn over(
     let ready = agree(&*base, prepare(rank, device, options));
     let (nccl, gpu, mut id) = ready?;
     base.broadcast(&mut id.0, 0)?;
-    // Once it is known that each has begun, nobody waits for one that could not.
+    // Once the ranks know that each of them has begun, nobody waits for a rank that could not begin.
     let joined = Membership::join(nccl, id, (rank, size), gpu, options.timeout);
     let membership = agree(&*base, joined)?;
     agree(&*base, membership.await_all())?;
@@ -68,7 +70,7 @@ pub fn over(
     CheckedCommunicator::new(Box::new(NcclEngine::new(base, membership)))
 }
 
-/// What a rank needs before it joins the others, with the id that rank 0 gives them.
+/// What a rank needs before it joins the others. It includes the id, which rank 0 sends to all.
 fn prepare(
     rank: usize,
     device: Result<DeviceId>,
@@ -85,7 +87,7 @@ fn prepare(
     let mut id = UniqueId([0; 128]);
     if rank == 0 {
         let _entered = gpu.card().enter()?;
-        // SAFETY: there is room for an id.
+        // SAFETY: `id` has memory for an id.
         let code = unsafe { (nccl.get_unique_id)(&raw mut id) };
         nccl.check(code, "ncclGetUniqueId")?;
     }

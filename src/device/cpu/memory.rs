@@ -5,9 +5,9 @@ use crate::error::{Error, Result};
 
 const MEMINFO: &str = "/proc/meminfo";
 
-/// The host's memory as the kernel counts it: all of it, and what new allocations could get
-/// without swapping. Limits of a container are not part of these numbers. UNAVAILABLE where the
-/// kernel does not say. Any thread may call this; it reads one small file.
+/// The host's memory as the kernel counts it: the total, and what new allocations could get without swapping. Limits
+/// of a container are not part of these numbers. Fails with UNAVAILABLE if the kernel does not report them. Any
+/// thread may call this; it reads one small file.
 pub fn memory_info() -> Result<MemoryInfo> {
     let text = std::fs::read_to_string(MEMINFO).map_err(|cause| {
         Error::Unavailable(format!("the host's memory size: cannot read {MEMINFO}: {cause}"))

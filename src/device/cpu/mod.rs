@@ -1,3 +1,3 @@
-//! The host as a device: its memory. Its processors are the executor's.
+//! The host as a device: its memory. The executor has its processors.
 
 pub mod memory;

@@ -14,14 +14,14 @@ use super::kernels::{Kernels, kernel_names};
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
 
-/// A physical GPU, opened. Its primary context stays for as long as the process lives.
+/// An opened physical GPU. Its primary context stays until the process ends.
 #[derive(Debug)]
 pub struct Card {
     ordinal: u32,
     name: String,
     context: Arc<CudaContext>,
     capability: (u32, u32),
-    /// Why the card can be used no more.
+    /// Why the card can no longer be used.
     lost: OnceLock<String>,
     kernels: OnceLock<Kernels>,
 }
@@ -29,26 +29,26 @@ pub struct Card {
 /// The cards that were opened in this process.
 static OPEN: Mutex<BTreeMap<u32, &'static Card>> = Mutex::new(BTreeMap::new());
 
-/// Fails if a card was opened here and cannot be used, as [`Card::check`] does.
+/// Fails if a card was opened here and can no longer be used, like [`Card::check`].
 pub(super) fn check_card(ordinal: u32) -> Result<()> {
     let known = OPEN.lock().get(&ordinal).copied();
     known.map_or(Ok(()), Card::check)
 }
 
 impl Card {
-    /// The card with this number, which the driver has shown; opened if it is not.
+    /// The card with this number, which the driver has shown. It is opened if it was not.
     pub(super) fn at(ordinal: u32) -> Result<&'static Card> {
         let known = OPEN.lock().get(&ordinal).copied();
         if let Some(card) = known {
             return Ok(card);
         }
-        // No thread waits under the lock: the second one drops what it has opened.
+        // No thread waits under the lock: if two threads open the same card, the second one drops its own.
         let opened: &'static Card = Box::leak(Box::new(Card::open(ordinal)?));
         Ok(*OPEN.lock().entry(ordinal).or_insert(opened))
     }
 
-    /// Opens the card with this number, which the driver has shown. Takes a second and some of the
-    /// card's memory if nobody in the process has.
+    /// Opens the card with this number, which the driver has shown. This takes a second and some of the card's memory
+    /// if nobody in the process has opened it.
     fn open(ordinal: u32) -> Result<Card> {
         let opened = with_primary(ordinal, |context| {
             Ok((Arc::clone(context), context.name()?, context.compute_capability()?))
@@ -57,7 +57,7 @@ impl Card {
             Error::Unavailable(format!("GPU {ordinal} could not be opened: {}", explain(error)))
         })?;
         let capability = (major.unsigned_abs(), minor.unsigned_abs());
-        // SAFETY: it is about slices of cudarc's on several streams. None is made here.
+        // SAFETY: tracking is for cudarc's slices that several streams use. No such slice is made here.
         unsafe { context.disable_event_tracking() };
         if context.has_async_alloc() {
             keep_free_memory(&context);
@@ -66,7 +66,7 @@ impl Card {
         Ok(Card { ordinal, name, context, capability, lost, kernels })
     }
 
-    /// Its number among those that the driver shows to the process.
+    /// Its number among the cards that the driver shows to the process.
     pub fn ordinal(&self) -> u32 {
         self.ordinal
     }
@@ -81,7 +81,7 @@ impl Card {
         self.capability
     }
 
-    /// Whether it allocates in the order of a stream.
+    /// Whether it can allocate memory in the order of a stream.
     pub(super) fn has_pools(&self) -> bool {
         self.context.has_async_alloc()
     }
@@ -91,8 +91,8 @@ impl Card {
         &self.context
     }
 
-    /// Makes the card's context this thread's until the result is dropped, which makes it the one
-    /// that was before.
+    /// Makes the card's context current on this thread. Dropping the result makes the context current that was so
+    /// before.
     ///
     /// Fails with UNAVAILABLE if the card is lost.
     pub fn enter(&self) -> Result<EnteredContext> {
@@ -107,7 +107,7 @@ impl Card {
         entered().map_err(|error| self.failed("making its context current", error))
     }
 
-    /// Fails if the card cannot be used, as [`Card::enter`] does.
+    /// Fails if the card can no longer be used, like [`Card::enter`].
     pub fn check(&self) -> Result<()> {
         match self.lost.get() {
             Some(why) => Err(self.unavailable(why)),
@@ -115,8 +115,8 @@ impl Card {
         }
     }
 
-    /// What an error of the driver's, at `doing` something on this card, means to the caller. The card
-    /// is lost from now on if the error is one that stays.
+    /// The error for the caller when the driver fails at `doing` something on this card. If the driver's error is a
+    /// permanent one, the card is lost from now on.
     #[cold]
     pub(super) fn failed(&self, doing: &str, error: DriverError) -> Error {
         let why = explain(error);
@@ -130,7 +130,7 @@ impl Card {
         Error::Unavailable(format!("GPU {}: {doing}: {why}", self.ordinal))
     }
 
-    /// Lets the card be used no more, because what it holds cannot be relied on.
+    /// Makes the card unusable, because its contents are no longer reliable.
     pub fn give_up(&self, why: &str) {
         let _ = self.lost.set(why.to_owned());
     }
@@ -143,7 +143,7 @@ impl Card {
         ))
     }
 
-    /// The card's kernels: all those of the PTX, which is the same at each call and loaded at the first.
+    /// The card's kernels: all kernels of the PTX. The PTX is the same at each call, and loaded at the first.
     pub fn kernels(&self, ptx: impl FnOnce() -> &'static str) -> Result<&Kernels> {
         if let Some(kernels) = self.kernels.get() {
             return Ok(kernels);
@@ -163,17 +163,17 @@ impl Card {
                 .map_err(|error| self.failed(&format!("finding the kernel {name}"), error))?;
             functions.insert(name, function);
         }
-        // Of two threads the slower one has loaded a module for nothing, once in a process.
+        // If two threads load the module, the slower one drops its own; this happens at most once in a process.
         Ok(self.kernels.get_or_init(|| Kernels { functions }))
     }
 
-    /// Gives back what the card's pool has free. What cannot be given back stays there for the next request.
+    /// Frees the free memory of the card's pool. Memory that cannot be freed stays there for the next request.
     pub(super) fn release_free_memory(&self) {
         if !self.has_pools() {
             return;
         }
         let Ok(_entered) = self.enter() else { return };
-        // SAFETY: the device is there, and has pools.
+        // SAFETY: the device exists and has pools.
         let _ = unsafe {
             result::device::get_default_mem_pool(self.context.cu_device())
                 .and_then(|pool| result::mem_pool::trim_to(pool, 0))
@@ -181,15 +181,15 @@ impl Card {
     }
 }
 
-/// How many bytes of free memory a card's pool keeps for the next request, in place of giving them back
-/// whenever somebody waits for the card: as many as are kept of the host's.
+/// How many bytes of free memory a card's pool keeps for the next request, instead of freeing them whenever a thread
+/// waits for the card. It is the same number as for the host's memory.
 const MOST_KEPT_BYTES: u64 = 256 << 20;
 
 fn keep_free_memory(context: &CudaContext) {
     let mut most = MOST_KEPT_BYTES;
     let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-    // SAFETY: the device has pools, and the attribute is a number of 64 bits. If it cannot be set,
-    // allocations are slower and nothing else.
+    // SAFETY: the device has pools, and the attribute is a number of 64 bits. If it cannot be set, allocations are
+    // slower, without other effects.
     let _ = unsafe {
         result::device::get_default_mem_pool(context.cu_device()).and_then(|pool| {
             result::mem_pool::set_attribute(pool, threshold, (&raw mut most).cast())
@@ -197,10 +197,10 @@ fn keep_free_memory(context: &CudaContext) {
     };
 }
 
-/// Calls `ask` while the primary context of a card that exists is held and current. Afterwards the context is
-/// current that was so before.
+/// Calls `ask` while the primary context of a card that exists is held and current. Afterwards the context is current
+/// that was so before.
 ///
-/// Fails with UNAVAILABLE, naming it, if the driver lacks a function that is needed.
+/// Fails with UNAVAILABLE, naming the function, if the driver lacks a function that is needed.
 pub(super) fn with_primary<T>(
     ordinal: u32,
     ask: impl FnOnce(&Arc<CudaContext>) -> Result<T, DriverError>,
@@ -208,17 +208,17 @@ pub(super) fn with_primary<T>(
     require_functions()?;
     let asked = || {
         let _entered = EnteredContext::leaving(None)?;
-        // It is released first, while it is still current.
+        // This context is released first, while it is still current.
         let context = CudaContext::new(ordinal as usize)?;
         ask(&context)
     };
     Ok(asked())
 }
 
-/// A card's context is this thread's for as long as this lives.
+/// While this lives, a card's context is current on this thread.
 #[derive(Debug)]
 pub struct EnteredContext {
-    /// What was current before, if it was another one.
+    /// The context that was current before, if it was another one.
     left: Option<sys::CUcontext>,
     _of_this_thread: PhantomData<*const ()>,
 }
@@ -235,9 +235,9 @@ impl EnteredContext {
 impl Drop for EnteredContext {
     fn drop(&mut self) {
         if let Some(before) = self.left {
-            // SAFETY: it was current on this thread, or none was; a program does not
-            // destroy a context that is current on another thread. The first failure may be that of a call
-            // before. If the second try fails, too, a call that needs a context reports it.
+            // SAFETY: this context, or none, was current on this thread. A program does not destroy a context that is
+            // current on another thread. The first failure may belong to an earlier call. If the second try fails,
+            // too, a call that needs a context reports it.
             let again = || unsafe { result::ctx::set_current(before) };
             let _ = again().or_else(|_| again());
         }

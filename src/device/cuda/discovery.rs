@@ -1,7 +1,7 @@
-//! Whether there are CUDA devices, their names and their memory, without opening one.
+//! Finds CUDA devices, their names and their memory, without opening a device.
 //!
-//! The bindings panic when the driver's library is absent or lacks a function; nothing here lets such
-//! a panic out (the panic hook may still print it).
+//! The bindings panic when the driver's library is absent or lacks a function. No such panic leaves this module (the
+//! panic hook may still print it).
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -16,16 +16,16 @@ use crate::device::MemoryInfo;
 use crate::error::{Error, Result};
 use crate::executor::fork;
 
-/// How many CUDA devices this process can see, or why there are none. The driver is asked once;
-/// later calls return the first answer. Never zero and never a panic. The first call may take
-/// hundreds of milliseconds while the driver starts.
+/// How many CUDA devices this process can see, or why there are none. The driver is asked once; later calls return
+/// the first answer. The answer is never zero, and the call never panics. The first call may take hundreds of
+/// milliseconds while the driver starts.
 pub fn probe() -> &'static Result<u32, String> {
     static PROBE: OnceLock<Result<u32, String>> = OnceLock::new();
     PROBE.get_or_init(|| {
-        // The driver does not work in a child.
+        // The driver does not work in a child of `fork`.
         fork::note_use();
-        // SAFETY: it opens the driver's library and closes it again; the driver's initialisers
-        // are written to run in any process that links it.
+        // SAFETY: it opens the driver's library and closes it again. The driver's initialisers are written to run in
+        // any process that links it.
         let present = || unsafe { sys::is_culib_present() };
         if !guarded(present).unwrap_or(false) {
             return Err("no CUDA driver library (libcuda.so.1) was found".into());
@@ -41,12 +41,12 @@ pub fn probe() -> &'static Result<u32, String> {
     })
 }
 
-/// The model name of a CUDA device. NOT_FOUND if there is no such device.
+/// The model name of a CUDA device. Fails with NOT_FOUND if there is no such device.
 pub fn device_name(ordinal: u32) -> Result<String> {
     on_device(ordinal, "name", result::device::get_name)
 }
 
-/// The compute capability of a CUDA device, such as (9, 0). NOT_FOUND if there is no such device.
+/// The compute capability of a CUDA device, such as (9, 0). Fails with NOT_FOUND if there is no such device.
 pub fn capability(ordinal: u32) -> Result<(u32, u32)> {
     on_device(ordinal, "compute capability", |device| {
         use sys::CUdevice_attribute_enum as Attribute;
@@ -62,9 +62,9 @@ pub fn capability(ordinal: u32) -> Result<(u32, u32)> {
     })
 }
 
-/// The memory of a CUDA device, all and free. NOT_FOUND if there is no such device; UNAVAILABLE
-/// if the driver fails. It makes the device's primary context current for a moment, which takes a second and
-/// some device memory if nobody else in the process holds it.
+/// The total and the free memory of a CUDA device. Fails with NOT_FOUND if there is no such device, and with
+/// UNAVAILABLE if the driver fails. It makes the device's primary context current for a moment, which takes a second
+/// and some device memory if nobody else in the process holds the context.
 pub fn memory_info(ordinal: u32) -> Result<MemoryInfo> {
     check_card(ordinal)?;
     existing(ordinal)?;
@@ -73,7 +73,7 @@ pub fn memory_info(ordinal: u32) -> Result<MemoryInfo> {
     Ok(MemoryInfo { total_bytes: total as u64, available_bytes: free as u64 })
 }
 
-/// Asks the driver about one device; `what` is asked for in error messages.
+/// Asks the driver about one device. `what` names the question in error messages.
 fn on_device<T>(
     ordinal: u32,
     what: &str,
@@ -87,7 +87,7 @@ fn on_device<T>(
     }
 }
 
-/// What the driver calls a device. NOT_FOUND if there is no such device.
+/// The driver's handle of a device. Fails with NOT_FOUND if there is no such device.
 fn existing(ordinal: u32) -> Result<c_int> {
     let absent = |why: &str| Error::NotFound(format!("GPU {ordinal} does not exist{why}"));
     let count = probe().as_ref().map_err(|reason| absent(&format!(": {reason}")))?;
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use crate::error::Status;
 
-    // These hold with and without a driver.
+    // These results hold with and without a driver.
     #[test]
     fn the_probe_answers_and_repeats_itself() {
         match probe() {

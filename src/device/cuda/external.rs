@@ -1,6 +1,6 @@
-//! Whether a stream or a memory pool that the program gives for a GPU is one of that GPU.
+//! Whether an external stream or memory pool for a GPU is one of that GPU.
 //!
-//! Neither opens the card: the program, which has made them, holds its primary context already.
+//! These checks do not open the card: the program, which made the stream or pool, already holds its primary context.
 
 use std::ptr;
 
@@ -11,14 +11,14 @@ use super::card::{check_card, with_primary};
 use super::failure::explain;
 use crate::error::{Error, Result};
 
-/// `CU_STREAM_PER_THREAD`, which is another stream for each thread.
+/// `CU_STREAM_PER_THREAD`, which is a different stream in each thread.
 const PER_THREAD: usize = 2;
 
 /// `CU_MEM_ACCESS_FLAGS_PROT_NONE`.
 const NO_ACCESS: u32 = 0;
 
-/// Fails with INVALID_ARGUMENT unless the stream at this address is one of the primary context of card
-/// `ordinal`, which exists.
+/// Fails with INVALID_ARGUMENT unless the stream at this address belongs to the primary context of card `ordinal`,
+/// which exists.
 pub fn check_stream(ordinal: u32, stream: usize) -> Result<()> {
     if stream == PER_THREAD {
         let problem =
@@ -26,10 +26,10 @@ pub fn check_stream(ordinal: u32, stream: usize) -> Result<()> {
         return Err(Error::invalid("stream", problem));
     }
     check_card(ordinal)?;
-    // The default stream of a context, too, is asked for: it is that of the context which is current.
+    // The driver is asked also about the default stream, which is that of the current context.
     let found = with_primary(ordinal, |primary| {
         let mut context = ptr::null_mut();
-        // SAFETY: the program promises a stream that lives; the rest is a place for the answer.
+        // SAFETY: the program promises a stream that lives. The other argument is memory for the answer.
         let asked = unsafe {
             let stream = ptr::with_exposed_provenance_mut(stream);
             sys::cuStreamGetCtx(stream, &raw mut context)
@@ -49,9 +49,9 @@ pub fn check_stream(ordinal: u32, stream: usize) -> Result<()> {
     Err(Error::invalid("stream", advice))
 }
 
-/// Fails with INVALID_ARGUMENT if the memory pool at this address is certainly none of card `ordinal`, which
-/// exists: a card may always use its own pools. Pools of other cards that it was let use pass, and any of a
-/// card without pools, which its first use refuses.
+/// Fails with INVALID_ARGUMENT if the memory pool at this address certainly does not belong to card `ordinal`, which
+/// exists: a card may always use its own pools. Other cards' pools pass if the card has access to them. For a card
+/// without pools every address passes; the first use of the card refuses it.
 pub fn check_pool(ordinal: u32, pool: usize) -> Result<()> {
     check_card(ordinal)?;
     let found = with_primary(ordinal, |primary| {
@@ -62,9 +62,10 @@ pub fn check_pool(ordinal: u32, pool: usize) -> Result<()> {
             type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
             id: primary.cu_device(),
         };
-        // As a number: a driver may know more of them than the bindings.
+        // This is a number, since a driver may have more values than the bindings.
         let mut access = NO_ACCESS;
-        // SAFETY: the program promises a pool that lives; the rest are places for the question and the answer.
+        // SAFETY: the program promises a pool that lives. The other arguments are memory for the question and the
+        // answer.
         let asked = unsafe {
             let pool = ptr::with_exposed_provenance_mut(pool);
             sys::cuMemPoolGetAccess((&raw mut access).cast(), pool, &raw mut location)

@@ -46,14 +46,14 @@ const FUNCTIONS: [&str; 35] = [
     "cuStreamSynchronize",
 ];
 
-/// UNAVAILABLE, naming it, if the driver lacks a function that is needed. The driver is there.
+/// Fails with UNAVAILABLE, naming the function, if the driver lacks a function that is needed. The driver exists.
 pub(super) fn require_functions() -> Result<()> {
     let streams = ["cuStreamCreate", "cuStreamDestroy_v2", "cuStreamWaitEvent"];
     let missing = guarded(|| {
-        // SAFETY: the driver's library was opened before, and is only asked for names.
+        // SAFETY: the driver's library was opened before. It is only searched for names here.
         let library = unsafe { sys::culib() };
         let has = |name: &str| {
-            // SAFETY: the address is looked at and not called.
+            // SAFETY: the address is compared and not called.
             unsafe { library.get::<*const ()>(name.as_bytes()) }.is_ok()
         };
         FUNCTIONS.into_iter().chain(streams).find(|name| !has(name))
@@ -75,24 +75,24 @@ pub(super) fn guarded<T>(call: impl FnOnce() -> T + UnwindSafe) -> Option<T> {
     catch_unwind(call).ok()
 }
 
-/// Whether this error takes everything that the process has on the card with it: from then on every
-/// call on the card gives the same one.
+/// Whether this error destroys everything that the process has on the card: from then on, every call on the card
+/// returns the same error.
 pub(super) fn is_sticky(error: DriverError) -> bool {
-    // Faults of kernels (700 to 720 without those of launches that were refused), of memory (214, 215,
-    // 220, 226), a card that is gone (46, 101, 201 after it was there, 709), and unknown ones (999).
+    // These are faults of kernels (700 to 720, except the codes for refused launches), faults of memory (214, 215,
+    // 220, 226), a card that no longer exists (46, 101, 201 after it was there, 709), and unknown faults (999).
     matches!(
         error.0 as u32,
         46 | 101 | 201 | 214 | 215 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 999
     )
 }
 
-/// Whether it says that there is no memory.
+/// Whether the error says that there is no memory.
 pub(super) fn is_out_of_memory(error: DriverError) -> bool {
     error.0 as u32 == 2
 }
 
-/// What a driver error means. The bindings' own texts are fetched from the driver, which may
-/// be what is broken, so the common codes are explained here.
+/// The meaning of a driver error. The bindings get their texts from the driver, which may itself be broken, so the
+/// common codes are explained here.
 pub(super) fn explain(error: DriverError) -> String {
     let code = error.0 as u32;
     let meaning = match code {

@@ -17,84 +17,84 @@ use crate::error::{Error, Result};
 use crate::observe::{self, trace};
 use parking_lot::Mutex;
 
-/// A logical GPU, opened. See [the module](super) for how its stream orders work.
+/// An opened logical GPU. See [the module](super) for how its stream orders work.
 #[derive(Debug)]
 pub struct Gpu {
     id: DeviceId,
     pub(super) stream: Stream,
-    /// Says how far its stream is, to others that wait for it.
+    /// Recorded in the GPU's stream, so that other streams can wait for that place in it.
     passed: CudaEvent,
-    /// The address of the pool that its memory comes from, if the program has said so.
+    /// The address of the external pool from which its memory comes, if the program has set one.
     pub(super) pool: Option<usize>,
-    /// How many bytes of the card it may have; the card's own limit if it is not said.
+    /// How many bytes of the card it may use; `None` if only the card limits it.
     limit: Option<u64>,
-    /// How many it has.
+    /// How many bytes it uses.
     pub(super) used: AtomicU64,
     pub(super) staging: Mutex<Option<Staging>>,
 }
 
-/// Where a logical GPU is to be found: what the registry of devices knows of it.
+/// Where a logical GPU is: what the registry of devices stores about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuAddress {
-    /// Its number among the logical GPUs.
+    /// Its index among the logical GPUs.
     pub index: u32,
     /// The card's number.
     pub card: u32,
-    /// How many bytes it may have; all that the card has if it is not said.
+    /// How many bytes it may use; `None` if it may use all that the card has.
     pub limit: Option<u64>,
-    /// The address of a stream of the program's that it is to work on, in place of one of its own.
+    /// The address of the external stream that it works on, if it has no stream of its own.
     pub stream: Option<usize>,
-    /// The address of a memory pool of the program's that its memory comes from, in place of the card's.
+    /// The address of the external memory pool from which its memory comes, in place of the card's pool.
     pub pool: Option<usize>,
 }
 
 /// The logical GPUs that were opened in this process.
 static OPEN: Mutex<BTreeMap<u32, &'static Gpu>> = Mutex::new(BTreeMap::new());
 
-/// Whether one of these logical GPUs was opened, so that it can be changed no more.
+/// The first of these logical GPUs that was opened, and so can no longer be changed.
 pub fn any_open(mut indices: std::ops::Range<u32>) -> Option<u32> {
     let open = OPEN.lock();
     indices.find(|index| open.contains_key(index))
 }
 
-/// Waits until everything that was queued on any GPU is done, as far as it can be.
+/// Waits until everything that was queued on any GPU is done, as far as that is possible.
 pub fn synchronize_all() {
     let open: Vec<&'static Gpu> = OPEN.lock().values().copied().collect();
     for gpu in open {
-        // What went wrong is reported by the next call that uses the GPU.
+        // The next call that uses the GPU reports what went wrong.
         let _ = gpu.finish();
     }
 }
 
-/// Gives back the memory that all GPUs only keep to use it again: what copies from and to the host go through, and
-/// what their cards' pools have free. No apply is prepared.
+/// Frees the memory that all GPUs keep only to use it again: the blocks for copies from and to the host, and the free
+/// memory of their cards' pools. No apply is prepared at this time.
 pub fn release_kept() {
     let open: Vec<&'static Gpu> = OPEN.lock().values().copied().collect();
-    // Of a card that is lost there is nothing to be had.
+    // A lost card has nothing to free.
     for gpu in open.into_iter().filter(|gpu| gpu.card().check().is_ok()) {
         let staging = gpu.staging.lock().take();
         staging.into_iter().for_each(|staging| staging.let_go(&gpu.stream));
-        // What was freed on the stream is the pool's once the stream has come there.
+        // Memory that was freed on the stream belongs to the pool once the stream has come to that place.
         if gpu.synchronize().is_ok() {
             gpu.card().release_free_memory();
         }
     }
 }
 
-/// Writes to the trace, which is about to end, what all GPUs have done.
+/// Writes what all GPUs have done to the trace, which is about to end.
 fn write_all_times() {
     let open: Vec<&'static Gpu> = OPEN.lock().values().copied().collect();
     for gpu in open.into_iter().filter(|gpu| gpu.stream.has_times()) {
-        // What cannot be waited for is not written.
+        // Work that cannot be waited for is not written.
         let _ = gpu.synchronize();
     }
 }
 
 impl Gpu {
-    /// The logical GPU at a place that exists, opened if it is not.
+    /// The logical GPU at a place that exists. It is opened if it was not.
     pub fn at(place: GpuAddress) -> Result<&'static Gpu> {
-        // Opening takes a second. No thread waits for it under the lock: the second one drops what it
-        // has opened.
+        // Opening takes a second. No thread waits for it under the lock: if two threads open the same GPU, the second
+        // one drops its own.
         let known = OPEN.lock().get(&place.index).copied();
         if let Some(gpu) = known {
             gpu.card().check()?;
@@ -117,7 +117,7 @@ impl Gpu {
         let stream = match place.stream {
             Some(given) => {
                 let given = std::ptr::with_exposed_provenance_mut(given);
-                // SAFETY: it was just checked, and the program keeps it.
+                // SAFETY: it was just checked, and the program keeps it alive.
                 unsafe { card.context().wrap_borrowed_stream(given) }
             }
             None => card
@@ -149,28 +149,28 @@ impl Gpu {
         self.id
     }
 
-    /// The card that it is a share of.
+    /// The card of which it is a part.
     pub fn card(&self) -> &'static Card {
         self.stream.card()
     }
 
-    /// Its stream, for callers that queue work of their own on it.
+    /// Its stream, for callers that queue their own work on it.
     pub fn stream(&self) -> sys::CUstream {
         self.stream.raw()
     }
 
-    /// How many bytes it has allocated here.
+    /// How many bytes are allocated on it.
     pub fn used_bytes(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// How many bytes the GPU at a place has allocated here; 0 if it was not opened.
+    /// How many bytes are allocated on the GPU at a place; 0 if it was not opened.
     pub fn used(place: GpuAddress) -> u64 {
         let gpu = OPEN.lock().get(&place.index).copied();
         gpu.map_or(0, Gpu::used_bytes)
     }
 
-    /// Counts `bytes` as used, or refuses them.
+    /// Counts `bytes` as used. Fails if the limit does not allow them.
     pub(super) fn reserve(&self, bytes: usize) -> Result<()> {
         let bytes = bytes as u64;
         let used = self.used.fetch_add(bytes, Ordering::Relaxed);
@@ -187,30 +187,30 @@ impl Gpu {
         }
     }
 
-    /// Waits until everything that was queued is done. What went wrong meanwhile is reported here.
+    /// Waits until everything that was queued is done. Errors of that work are reported here.
     pub fn synchronize(&self) -> Result<()> {
         self.stream.synchronize()
     }
 
-    /// As [`Gpu::synchronize`], where something that queued work uses is about to be let go of, and nothing
-    /// else says until when it is used. A failure may be that of a call before, so it is tried again. A card
-    /// that cannot be waited for is lost: nothing of it is freed or written any more.
+    /// Waits like [`Gpu::synchronize`]. Used before something is released that queued work uses, if nothing else says
+    /// how long it is used. A failure may belong to an earlier call, so the wait is tried again. A card that cannot
+    /// be waited for is lost: nothing on it is freed or written any more.
     pub fn finish(&self) -> Result<()> {
         self.stream.finish()
     }
 
-    /// Whether everything that was queued is done. It does not wait; what went wrong meanwhile is reported here.
+    /// Whether everything that was queued is done. It does not wait. Errors of that work are reported here.
     pub fn is_done(&self) -> Result<bool> {
         self.stream.is_done()
     }
 
-    /// Whatever is queued from now on begins once `other` is done with what it has queued so far.
+    /// Makes all work that is queued from now on wait until `other` has done what it has queued so far.
     pub fn wait_for(&self, other: &Gpu) -> Result<()> {
         if self.id == other.id {
             return Ok(());
         }
-        // If another thread records it in between, the wait is for a little more, which is queued already. A
-        // wait that is queued is not changed by a later record.
+        // If another thread records the event in between, this GPU waits for a little more work, which is already
+        // queued. A later record does not change a wait that is queued.
         other.stream.call("noting how far it is", || other.passed.record(other.stream.queue()))?;
         self.stream.call("waiting for another GPU", || self.stream.queue().wait(&other.passed))
     }
@@ -231,12 +231,12 @@ impl Gpu {
         })
     }
 
-    /// Queues a copy from another GPU to this one, after what both have queued so far; what the other
-    /// one queues next comes after it, also if this fails.
+    /// Queues a copy from another GPU to this one. The copy comes after all work that both have queued so far. Work
+    /// that the other GPU queues next comes after the copy, also if this fails.
     ///
     /// # Safety
-    /// The ranges are memory of the GPUs that they are said to be of, and stay until the streams of both
-    /// have come past the copy.
+    /// Each range is memory of the GPU to which the arguments assign it, and stays until the streams of both have
+    /// come past the copy.
     pub unsafe fn copy_from(&self, other: &Gpu, from: u64, to: u64, bytes: usize) -> Result<()> {
         if self.id == other.id {
             // SAFETY: the caller's promise.
@@ -257,15 +257,15 @@ impl Gpu {
             })
         })?;
         let ordered = other.wait_for(self);
-        // The copy is queued, and the other stream would come past its source too early: after
-        // the failure the caller may free it or write to it at once.
+        // The copy is queued, but the other stream does not wait for it. After the failure the caller may free the
+        // source or write to it at once.
         if ordered.is_err() && self.finish().is_err() {
             other.card().give_up("a copy from it could not be waited for");
         }
         ordered
     }
 
-    /// Queues zeros.
+    /// Queues the filling of a range with zeros.
     ///
     /// # Safety
     /// The range is memory of this GPU that stays until the stream has come past it.
@@ -281,8 +281,8 @@ impl Gpu {
         })
     }
 
-    /// Copies from the host. Returns once the source may be written again; the copy may still be on
-    /// its way, before whatever is queued next.
+    /// Copies from the host. It returns once the source may be written again. The copy to the GPU may still be queued
+    /// then, before all work that is queued next.
     ///
     /// # Safety
     /// The source can be read, and the target is memory of this GPU that stays until the stream has come
@@ -299,7 +299,7 @@ impl Gpu {
         unsafe { staging.upload(&self.stream, from, to, bytes) }
     }
 
-    /// Copies to the host, after all that was queued, and waits for it.
+    /// Copies to the host, after all work that was queued, and waits for the copy.
     ///
     /// # Safety
     /// The source is memory of this GPU, and the target can be written.
@@ -319,8 +319,8 @@ impl Gpu {
         Ok(())
     }
 
-    /// Queues a kernel, in so many blocks of so many threads. Of an argument that is shorter than a word, `arguments`
-    /// have it in the lower part.
+    /// Queues a kernel, in `blocks` blocks of `threads` threads. An argument that is shorter than a word is in the
+    /// lower part of its word in `arguments`.
     ///
     /// # Safety
     /// The arguments are those of the kernel, in number, order and type. What the kernel reads and
@@ -336,7 +336,7 @@ impl Gpu {
             return Err(Error::Internal(format!("there is no kernel {name}")));
         };
         let _entered = self.card().enter()?;
-        // The driver reads each argument where it is told to.
+        // The driver reads each argument from the address that it gets.
         const { assert!(cfg!(target_endian = "little")) };
         let mut places: Vec<*mut c_void> =
             arguments.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast()).collect();

@@ -7,8 +7,8 @@ use cudarc::driver::{result, sys};
 use super::gpu::Gpu;
 use crate::error::Result;
 
-/// Memory of a logical GPU. It is freed when the GPU's stream has come past everything that was queued
-/// before this was dropped.
+/// Memory of a logical GPU. When it is dropped, it is freed once the GPU's stream has come past everything that was
+/// queued before.
 #[derive(Debug)]
 pub struct DeviceMemory {
     gpu: &'static Gpu,
@@ -17,26 +17,26 @@ pub struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// `bytes` bytes with anything in them.
+    /// `bytes` bytes with arbitrary contents.
     ///
-    /// Fails with RESOURCE_EXHAUSTED, naming the device, the request and what is left, if the GPU has
-    /// not so many, and with UNAVAILABLE if it is lost.
+    /// Fails with RESOURCE_EXHAUSTED, naming the device, the request and what is left, if the GPU does not have
+    /// enough memory, and with UNAVAILABLE if it is lost.
     pub fn new(gpu: &'static Gpu, bytes: usize) -> Result<DeviceMemory> {
         let _entered = gpu.card().enter()?;
         gpu.reserve(bytes)?;
-        // The driver refuses to allocate nothing.
+        // The driver refuses to allocate 0 bytes.
         let taken = bytes.max(1);
         let allocated = if let Some(pool) = gpu.pool {
             let mut address = 0;
             let pool = std::ptr::with_exposed_provenance_mut(pool);
-            // SAFETY: as below; the pool is the program's, which keeps it.
+            // SAFETY: as for `malloc_async`; the pool is external, and the program keeps it alive.
             let allocated = unsafe {
                 sys::cuMemAllocFromPoolAsync(&raw mut address, taken, pool, gpu.stream())
             };
             allocated.result().map(|()| address)
         } else if gpu.card().has_pools() {
-            // SAFETY: the stream is the GPU's, and its context is current. The memory is used through
-            // that stream alone.
+            // SAFETY: the stream is the GPU's, and its context is current. The memory is used only through that
+            // stream.
             unsafe { result::malloc_async(gpu.stream(), taken) }
         } else {
             // SAFETY: the context is current.
@@ -59,7 +59,7 @@ impl DeviceMemory {
         }
     }
 
-    /// The first byte, as the device counts.
+    /// The device's address of the first byte.
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -69,7 +69,7 @@ impl DeviceMemory {
         self.bytes
     }
 
-    /// The GPU that it is memory of.
+    /// The GPU to which the memory belongs.
     pub fn gpu(&self) -> &'static Gpu {
         self.gpu
     }
@@ -80,11 +80,11 @@ impl DeviceMemory {
         let card = self.gpu.card();
         let _entered = card.enter()?;
         let freed = if card.has_pools() {
-            // SAFETY: it was allocated on this stream, and all that uses it was queued on it before.
+            // SAFETY: it was allocated on this stream, and all work that uses it was queued on the stream before.
             unsafe { result::free_async(self.address, self.gpu.stream()) }
         } else {
             self.gpu.synchronize()?;
-            // SAFETY: it was allocated without a stream, and all that uses it is done.
+            // SAFETY: it was allocated without a stream, and all work that uses it is done.
             unsafe { result::free_sync(self.address) }
         };
         freed.map_err(|error| card.failed("freeing memory", error))
@@ -94,8 +94,8 @@ impl DeviceMemory {
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         self.gpu.used.fetch_sub(self.bytes as u64, Ordering::Relaxed);
-        // A failure here is not reported. It may be that of a call before this one, which the driver
-        // reports at the next call; on a card that is lost there is nothing to be freed.
+        // A failure here is not reported. It may belong to an earlier call, which the driver reports at the next
+        // call. A lost card has nothing to free.
         if self.free().is_err() {
             let _ = self.free();
         }

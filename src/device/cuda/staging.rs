@@ -1,5 +1,5 @@
-//! Copies between a GPU and memory of the host that the driver may know nothing of: through two blocks
-//! of pinned memory, one of which is copied by the processor while the GPU copies the other.
+//! Copies between a GPU and memory of the host that need not be registered with the driver. They go through two
+//! blocks of pinned memory: the processor copies one block while the GPU copies the other.
 
 use std::ptr;
 
@@ -9,13 +9,13 @@ use cudarc::driver::{CudaEvent, PinnedHostSlice};
 use super::stream::Stream;
 use crate::error::Result;
 
-/// The largest block, in bytes: long enough for the bus's full rate, short enough to stay in a cache.
+/// The largest block, in bytes. It is long enough for the bus's full rate, and short enough to stay in a cache.
 const LARGEST: usize = 4 << 20;
 
-/// The smallest.
+/// The smallest block, in bytes.
 const SMALLEST: usize = 64 << 10;
 
-/// Two blocks, in turn.
+/// Two blocks, which are used in turn.
 #[derive(Debug)]
 pub(super) struct Staging {
     halves: [Half; 2],
@@ -25,16 +25,16 @@ pub(super) struct Staging {
 #[derive(Debug)]
 struct Half {
     memory: PinnedHostSlice<u8>,
-    /// Comes when the GPU has made the last copy from or to the block. The one that the memory has itself is
-    /// not recorded without cudarc's implicit events.
+    /// Signals that the GPU has made the last copy from or to the block. The event that `memory` itself has is not
+    /// recorded while cudarc's implicit events are off.
     event: CudaEvent,
 }
 
 impl Half {
     fn new(stream: &Stream, bytes: usize) -> Result<Half> {
         let context = stream.card().context();
-        // No flags: neither mapped for the device nor written past the caches.
-        // SAFETY: nothing is read of it that was not written.
+        // No flags: the memory is neither mapped for the device nor write-combined.
+        // SAFETY: the memory is read only after it was written.
         let memory = unsafe { context.alloc_pinned_with_flags(bytes, 0) };
         let half = memory.and_then(|memory| Ok(Half { memory, event: context.new_event(None)? }));
         half.map_err(|error| {
@@ -42,8 +42,8 @@ impl Half {
         })
     }
 
-    /// Notes that the stream's last copy is of this block. If that cannot be noted it is waited for,
-    /// so that nobody uses the block too early.
+    /// Records that the stream's last copy uses this block. If this fails it waits for the copy, so that nobody uses
+    /// the block too early.
     fn record(&self, stream: &Stream) -> Result<(), DriverError> {
         self.event.record(stream.queue()).inspect_err(|_| {
             // If this fails, too, the card is lost, and nobody uses the block.
@@ -51,7 +51,7 @@ impl Half {
         })
     }
 
-    /// The block, once that copy is done. An event that was never recorded has come.
+    /// The block, once that copy is done. An event that was never recorded counts as done.
     fn block(&mut self) -> Result<&mut [u8], DriverError> {
         self.event.synchronize()?;
         self.memory.as_mut_slice()
@@ -59,8 +59,8 @@ impl Half {
 }
 
 impl Staging {
-    /// Blocks in `place` that suit copies of `bytes` bytes, or the shorter ones that are there if no
-    /// others are to be had. The GPU's context is current.
+    /// Blocks in `place` that fit copies of `bytes` bytes. If longer blocks cannot be allocated, the shorter ones
+    /// that exist are used. The GPU's context is current.
     pub(super) fn of<'a>(
         stream: &Stream,
         place: &'a mut Option<Staging>,
@@ -75,7 +75,7 @@ impl Staging {
                     let others = place.replace(Staging { halves, bytes: wanted });
                     others.into_iter().for_each(|others| others.let_go(stream));
                 }
-                // More parts, then.
+                // The shorter blocks are used, in more parts.
                 Err(_) if place.is_some() => {}
                 Err(error) => return Err(error),
             }
@@ -86,19 +86,21 @@ impl Staging {
         }
     }
 
-    /// Gives the blocks back once no copy uses them. If that cannot be waited for, they are left to the copies.
+    /// Frees the blocks once no copy uses them. If this cannot be waited for, they are leaked, so that the copies can
+    /// still use them.
     pub(super) fn let_go(self, stream: &Stream) {
         match stream.card().enter() {
             Ok(_entered) if stream.finish().is_ok() => {
                 drop(self);
-                // A failure is not reported: it may be that of a call before, which the next one reports, too.
+                // A failure is not reported here: it may belong to an earlier call, and the next call reports it,
+                // too.
                 let _ = stream.card().context().check_err();
             }
             _ => std::mem::forget(self),
         }
     }
 
-    /// Where the parts of a copy of `bytes` bytes begin, and how long they are.
+    /// The start and the length of each part of a copy of `bytes` bytes.
     fn parts(&self, bytes: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
         let part = self.bytes;
         (0..bytes).step_by(part).map(move |start| (start, part.min(bytes - start)))
@@ -121,7 +123,7 @@ impl Staging {
                 let block = &mut block[..length];
                 // SAFETY: the caller's promise; the block is as long as the part.
                 unsafe { ptr::copy_nonoverlapping(from.add(start), block.as_mut_ptr(), length) };
-                // SAFETY: the caller's promise; the block stays as it is until its event has come.
+                // SAFETY: the caller's promise; the block is not changed before its event has come.
                 stream.noted(("copy to the GPU", "copy"), length, || unsafe {
                     result::memcpy_htod_async(to + start as u64, block, stream.raw())
                 })
@@ -167,7 +169,7 @@ impl Staging {
         }
     }
 
-    /// Waits for a part and copies it to its place.
+    /// Waits for a part and copies it to its place in the target.
     ///
     /// # Safety
     /// The part's range from `to` on can be written.

@@ -1,4 +1,4 @@
-//! The stream of a logical GPU, and what is noted of it for the trace.
+//! The stream of a logical GPU, and its records for the trace.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) struct Stream {
     id: DeviceId,
     card: &'static Card,
     queue: Arc<CudaStream>,
-    /// What is queued and not yet in the trace.
+    /// The work that is queued and not yet in the trace.
     timeline: Mutex<Timeline>,
 }
 
@@ -29,7 +29,7 @@ impl Stream {
         Stream { id, card, queue, timeline: Mutex::default() }
     }
 
-    /// The card that it is a stream of.
+    /// The card to which it belongs.
     pub(super) fn card(&self) -> &'static Card {
         self.card
     }
@@ -38,7 +38,7 @@ impl Stream {
         &self.queue
     }
 
-    /// The driver's own name of it.
+    /// The driver's handle of the stream.
     pub(super) fn raw(&self) -> sys::CUstream {
         self.queue.cu_stream()
     }
@@ -53,7 +53,7 @@ impl Stream {
         call().map_err(|error| self.card.failed(doing, error))
     }
 
-    /// Waits until everything that was queued is done. What went wrong meanwhile is reported here.
+    /// Waits until everything that was queued is done. Errors of that work are reported here.
     pub(super) fn synchronize(&self) -> Result<()> {
         let _waiting = observe::share("wait for the GPU's stream");
         self.call("waiting for its work", || self.queue.synchronize())?;
@@ -63,17 +63,17 @@ impl Stream {
         Ok(())
     }
 
-    /// As [`Stream::synchronize`], where something that queued work uses is about to be let go of, and nothing
-    /// else says until when it is used. A failure may be that of a call before, so it is tried again. A card
-    /// that cannot be waited for is lost: nothing of it is freed or written any more.
+    /// Waits like [`Stream::synchronize`]. Used before something is released that queued work uses, if nothing else
+    /// says how long it is used. A failure may belong to an earlier call, so the wait is tried again. A card that
+    /// cannot be waited for is lost: nothing on it is freed or written any more.
     pub(super) fn finish(&self) -> Result<()> {
         let finished = self.synchronize().or_else(|_| self.synchronize());
         finished.inspect_err(|_| self.card.give_up("what it does could not be waited for"))
     }
 
-    /// Whether everything that was queued is done. It does not wait; what went wrong meanwhile is reported here.
+    /// Whether everything that was queued is done. It does not wait. Errors of that work are reported here.
     pub(super) fn is_done(&self) -> Result<bool> {
-        // SAFETY: the stream is this GPU's and lives.
+        // SAFETY: the stream is this GPU's and alive.
         let asked = self.call("asking for its work", || unsafe {
             match sys::cuStreamQuery(self.raw()) {
                 sys::cudaError_enum::CUDA_ERROR_NOT_READY => Ok(false),
@@ -86,8 +86,8 @@ impl Stream {
         Ok(asked)
     }
 
-    /// Has `queue` queue something on the stream, and notes it for the trace, if there is one. The card's
-    /// context is current. What cannot be noted does no harm.
+    /// Calls `queue` to queue something on the stream, and records it for the trace, if there is one. The card's
+    /// context is current. A failure to record has no other effect.
     #[inline]
     pub(super) fn noted<T>(
         &self,
@@ -98,7 +98,7 @@ impl Stream {
         if !trace::is_on() {
             return queue();
         }
-        // A thread that queues meanwhile waits, so that spans do not overlap.
+        // Other threads that queue meanwhile wait, so that spans do not overlap.
         let mut timeline = self.timeline.lock();
         let start = timeline.record(&self.queue);
         let queued = queue();
@@ -118,12 +118,12 @@ impl Stream {
         queued
     }
 
-    /// Whether something is queued that is not yet in the trace.
+    /// Whether queued work is not yet in the trace.
     pub(super) fn has_times(&self) -> bool {
         !self.timeline.lock().pending.is_empty()
     }
 
-    /// Writes to the trace what was queued so far, which is waited for.
+    /// Waits for what was queued so far and writes it to the trace.
     pub(super) fn write_times(&self) {
         let mut timeline = self.timeline.lock();
         if timeline.pending.is_empty() {

@@ -1,10 +1,10 @@
-//! What a GPU's stream does when, for the trace: the copies and kernels that this library queues.
+//! The times of the work on a GPU's stream, for the trace: the copies and kernels that this library queues.
 //!
-//! While there is a trace, two events are put around each of them. Their times are read when somebody has
-//! waited for the stream: one more event, which is recorded and waited for, says which time of the host's
-//! clock is which of the GPU's. A time in the trace is not earlier than it was, not later than it was read, and
-//! as exact as that wait is short: some microseconds, unless the thread has no processor. Without a trace it costs
-//! one relaxed load for each copy and kernel.
+//! While there is a trace, two events are put around each of them. Their times are read after a thread has waited for
+//! the stream. Then one more event is recorded and waited for, which relates the GPU's clock to the host's clock. A
+//! time in the trace is not earlier than the true time and not later than the reading. Its error is at most the
+//! length of that wait: some microseconds, unless the thread has no processor. Without a trace, each copy and kernel
+//! costs one relaxed load.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,14 +12,14 @@ use cudarc::driver::{CudaEvent, CudaStream, sys};
 
 use crate::observe::trace::{self, Event};
 
-/// When so many wait to be read, the stream is waited for.
+/// When this many wait to be read, the stream is waited for.
 pub(super) const MOST: usize = 1024;
 
 /// What was queued on one stream and is not yet in the trace.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     pub(super) pending: Vec<Noted>,
-    /// Events to be used again.
+    /// Events that can be used again.
     pub(super) spare: Vec<CudaEvent>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Noted {
 }
 
 impl Timeline {
-    /// An event that `stream` comes past now. The card's context is current.
+    /// An event that is recorded in `stream` now. The card's context is current.
     pub(super) fn record(&mut self, stream: &Arc<CudaStream>) -> Option<CudaEvent> {
         let timed = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
         let fresh = || stream.context().new_event(timed).ok();
@@ -48,7 +48,7 @@ impl Timeline {
         }
     }
 
-    /// An event that the stream has come past, and when that was, by the host's clock.
+    /// An event that the stream has come past, and the time of the host's clock at which it did.
     fn reference(&mut self, stream: &Arc<CudaStream>) -> Option<(CudaEvent, u64)> {
         let event = self.record(stream)?;
         if event.synchronize().is_err() {
@@ -58,7 +58,7 @@ impl Timeline {
         Some((event, trace::now()))
     }
 
-    /// The spans of what was queued, which is waited for. The card's context is current.
+    /// The spans of the queued work, after waiting for it. The card's context is current.
     pub(super) fn spans(&mut self, stream: &Arc<CudaStream>) -> Option<Vec<Event>> {
         let (reference, now) = self.reference(stream)?;
         let before = |event: &CudaEvent| {
@@ -84,10 +84,10 @@ impl Timeline {
     }
 }
 
-/// The milliseconds from one event to another of the context that is current, which have both come.
+/// The milliseconds from one event to another. Both are of the current context and have come.
 fn elapsed(from: &CudaEvent, to: &CudaEvent) -> Option<f32> {
     type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult;
-    // The bindings call a newer name of it, which drivers before CUDA 12.8 lack.
+    // The bindings call a newer version of this function, which drivers before CUDA 12.8 lack.
     static FUNCTION: OnceLock<Option<Elapsed>> = OnceLock::new();
     let function = (*FUNCTION.get_or_init(|| {
         // SAFETY: the driver's library was opened before.
@@ -96,7 +96,7 @@ fn elapsed(from: &CudaEvent, to: &CudaEvent) -> Option<f32> {
         unsafe { library.get::<Elapsed>(b"cuEventElapsedTime") }.ok().map(|found| *found)
     }))?;
     let mut milliseconds = 0.0;
-    // SAFETY: both events live, and there is room for the result. The driver refuses what has no time.
+    // SAFETY: both events live, and there is memory for the result. The driver refuses events without times.
     let code = unsafe { function(&raw mut milliseconds, from.cu_event(), to.cu_event()) };
     code.result().ok().map(|()| milliseconds)
 }

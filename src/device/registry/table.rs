@@ -1,4 +1,4 @@
-//! The registry: how many devices of each kind there are, and which are held.
+//! The registry: how many devices of each kind there are, and which of them are held.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use crate::device::{DeviceId, DeviceKind, MemoryInfo};
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
 
-/// The most logical CPUs the host can be split into.
+/// The largest number of logical CPUs into which the host can be split.
 pub const MAX_LOGICAL_CPUS: u32 = 4096;
 
-/// What is known of all devices.
+/// Everything that is known about the devices.
 #[derive(Debug)]
 pub(super) struct Registry {
-    /// How many GPUs there are, or why there are none.
+    /// How many GPUs there are, or why there is none.
     gpus: fn() -> &'static Result<u32, String>,
     /// The memory of a card.
     card_memory: fn(u32) -> Result<MemoryInfo>,
     pub(super) state: Mutex<DeviceState>,
 }
 
-/// What may change.
+/// The part that can change.
 #[derive(Debug)]
 pub(super) struct DeviceState {
     logical_cpus: u32,
     pub(super) gpus: LogicalGpus,
-    /// How many holds there are on each device that is held.
+    /// For each held device, how many holds it has.
     pub(super) holders: BTreeMap<DeviceId, usize>,
 }
 
@@ -56,14 +56,14 @@ impl Registry {
         match kind {
             DeviceKind::Cpu => self.state.lock().logical_cpus,
             DeviceKind::Gpu => {
-                // Asked before the lock is taken: it may start the driver.
+                // The driver is asked before the lock is taken: the call may start it.
                 let cards = self.card_count();
                 self.state.lock().gpus.count(cards)
             }
         }
     }
 
-    /// NOT_FOUND, in a message that begins with `argument`, if there is no such physical device.
+    /// Fails with NOT_FOUND, in a message that begins with `argument`, if there is no such physical device.
     pub(super) fn require_physical(
         &'static self,
         kind: DeviceKind,
@@ -108,12 +108,12 @@ impl Registry {
         }
         let cards = self.card_count();
         let id = |index| DeviceId { kind: DeviceKind::Gpu, index };
-        // Those behind it get other numbers.
+        // The logical GPUs after this card get other numbers.
         let changed_of =
             |state: &DeviceState| state.gpus.on_card(card).start..state.gpus.count(cards);
         let (mut state, changed, open) = loop {
             let changed = changed_of(&self.state.lock());
-            // Between two locks: a thread that has this one takes no other.
+            // The lock of the state is not held here: a thread that holds it takes no other lock.
             let open = cuda::gpu::any_open(changed.clone());
             let state = self.state.lock();
             if changed_of(&state) == changed {
@@ -179,7 +179,7 @@ impl Registry {
         Ok(parsed.device)
     }
 
-    /// How many logical devices of its kind there are, if this one is among them.
+    /// How many logical devices of its kind there are. Fails with NOT_FOUND if this device is not among them.
     pub(super) fn require(&'static self, device: DeviceId) -> Result<u32> {
         let count = self.logical_count(device.kind);
         if device.index < count { Ok(count) } else { Err(self.absent(device, count)) }
@@ -187,7 +187,7 @@ impl Registry {
 
     pub(super) fn absent(&'static self, device: DeviceId, count: u32) -> Error {
         let there_are = match count {
-            // The host is always there, so this is about GPUs, and the driver was asked.
+            // The host always exists, so this is about GPUs, and the driver was asked.
             0 => match (self.gpus)() {
                 Err(reason) => format!("there is no GPU: {reason}"),
                 Ok(_) => "there is no GPU".to_owned(),
@@ -210,7 +210,7 @@ impl Registry {
     }
 
     pub(super) fn hold(&'static self, devices: &[DeviceId]) -> Result<DeviceHold> {
-        // Asked before the lock is taken: it may start the driver.
+        // The driver is asked before the lock is taken: the call may start it.
         let cards = if devices.iter().any(|device| device.kind == DeviceKind::Gpu) {
             self.card_count()
         } else {
@@ -250,7 +250,7 @@ fn check_count(count: u32, what: &str, most: u32, parts: &str) -> Result<()> {
     Err(Error::invalid("count", problem))
 }
 
-/// Devices that are in use and so must not vanish. Dropping it lets them go.
+/// Devices that are in use and so must not vanish. Dropping this ends the hold.
 #[derive(Debug)]
 pub struct DeviceHold {
     registry: &'static Registry,
@@ -258,7 +258,7 @@ pub struct DeviceHold {
 }
 
 impl DeviceHold {
-    /// The devices held, in the order given.
+    /// The held devices, in the order in which they were passed.
     pub fn devices(&self) -> &[DeviceId] {
         &self.devices
     }
@@ -290,7 +290,7 @@ mod tests {
     static NO_GPU: LazyLock<Result<u32, String>> = LazyLock::new(|| Err("no driver here".into()));
     static TWO_GPUS: LazyLock<Result<u32, String>> = LazyLock::new(|| Ok(2));
 
-    /// A registry of its own, so that tests do not meet in the process's.
+    /// A separate registry, so that tests do not share the process's registry.
     fn registry(gpus: fn() -> &'static Result<u32, String>) -> &'static Registry {
         let memory = |_| Ok(MemoryInfo { total_bytes: 1000, available_bytes: 900 });
         Box::leak(Box::new(Registry::new(gpus, memory)))

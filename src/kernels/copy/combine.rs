@@ -14,8 +14,8 @@ use crate::kernels::rows::scatter::{Arithmetic, ScatterOp};
 use crate::kernels::strided::{Runs, TILE};
 use crate::kernels::view::{View, ViewMut};
 
-/// `to += from`, or `to -= from` if it `subtracts`, element by element, in the tensors' own dtype: integers wrap,
-/// floats round after the operation (of 16-bit ones it is one in float32).
+/// `to += from`, or `to -= from` if it `subtracts`, element by element, in the tensors' own dtype. Integers wrap.
+/// Floats are rounded after the operation; 16-bit floats are computed in float32.
 ///
 /// Fails with INVALID_ARGUMENT if dtype or shape differ, and for bool.
 pub fn combine(
@@ -52,7 +52,7 @@ fn combine_by<T: Element>(
     });
 }
 
-/// One worker's part. Data and runs are those of two views of the element type.
+/// One worker's part. The data and the runs are those of two views of this element type.
 struct OverRange<'a, T, F> {
     from: *const T,
     from_runs: &'a Runs,
@@ -69,8 +69,8 @@ impl<T: Element, F: Fn(T, T) -> T + Copy> Kernel for OverRange<'_, T, F> {
     fn run(self, _: Instructions) {
         let OverRange { from, from_runs, to, to_runs, range, combine } = self;
         if from_runs.is_dense() && to_runs.is_dense() {
-            // SAFETY: the views promise initialised elements that may be read and written and do
-            // not overlap; the range is this worker's alone.
+            // SAFETY: the views guarantee initialised elements that may be read and written and do not overlap. No
+            // other worker has this range.
             let (from, to) = unsafe {
                 (
                     std::slice::from_raw_parts(from.add(range.start), range.len()),
@@ -85,7 +85,8 @@ impl<T: Element, F: Fn(T, T) -> T + Copy> Kernel for OverRange<'_, T, F> {
         for tile in tiles(range) {
             let from_buffer = &mut from_buffer[..tile.len()];
             let to_buffer = &mut to_buffer[..tile.len()];
-            // SAFETY: as above; gathering fills the buffers.
+            // SAFETY: the views guarantee the elements of the tile, which is this worker's alone. Gathering fills the
+            // buffers.
             unsafe {
                 from_runs.gather(from, tile.clone(), from_buffer);
                 to_runs.gather(to, tile.clone(), to_buffer);

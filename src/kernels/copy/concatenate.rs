@@ -8,14 +8,14 @@ use crate::kernels::instruction_set::Instructions;
 use crate::kernels::streaming::{self, LINE};
 use crate::kernels::view::{View, ViewMut};
 
-/// Runs that are shorter and no whole lines are not worth writing past the caches, since their ends are stored.
+/// The least length of a run that is written past the caches if it is not whole lines: the ends of such a run are
+/// stored.
 const LONG: usize = 64 * LINE;
 
-/// Writes `parts`, one after the other along `axis`, to `output`. All are contiguous and agree in
-/// dtype, rank and the sizes of all other axes; the output's size along `axis` is the sum of the
-/// parts'.
+/// Writes `parts`, one after the other along `axis`, to `output`. All are contiguous and have the same dtype, rank
+/// and sizes of all other axes. The output's size along `axis` is the sum of the sizes of the parts.
 ///
-/// Fails with INVALID_ARGUMENT if they do not.
+/// Fails with INVALID_ARGUMENT if these conditions do not hold.
 pub fn concatenate(
     instructions: Instructions,
     parts: &[View],
@@ -49,8 +49,8 @@ pub fn concatenate(
     let streaming = streaming::pays(shape.bytes(dtype)?.saturating_mul(2));
     workers::for_each_range(shape.elements(), 2 * dtype.size(), &|range| {
         let bytes = range.start * dtype.size()..range.end * dtype.size();
-        // SAFETY: the run lies in a part, which may be read, and is one of the range of the output, which is this
-        // worker's alone.
+        // SAFETY: the run lies in a part, which may be read, and in the worker's range of the output, which no other
+        // worker has.
         rows.for_each_run(bytes, |from, at, length| unsafe {
             let to = rows.output.add(at);
             let is_lines = to.addr().is_multiple_of(LINE) && length.is_multiple_of(LINE);
@@ -65,14 +65,14 @@ pub fn concatenate(
     Ok(())
 }
 
-/// One of the tensors that are put together.
+/// One of the tensors that are concatenated.
 struct CopiedPiece {
     data: *const u8,
-    /// Bytes of one of its rows, of which it has as many as the output.
+    /// Bytes of one of its rows. It has as many rows as the output.
     bytes: usize,
 }
 
-/// The output as rows, each of which has a run of bytes from each part.
+/// The output as rows. Each row has a run of bytes from each part.
 struct CopiedRows<'a> {
     parts: &'a [CopiedPiece],
     /// Bytes of a row of the output.
@@ -80,13 +80,13 @@ struct CopiedRows<'a> {
     output: *mut u8,
 }
 
-// SAFETY: the parts are views', which may be read from any thread, and the output is one's, which
-// may be written from any; ranges of it are written by one worker each.
+// SAFETY: the parts are those of views, which may be read from any thread. The output is that of a view, which may be
+// written from any thread; each range of it is written by one worker.
 unsafe impl Sync for CopiedRows<'_> {}
 
 impl CopiedRows<'_> {
-    /// Calls `run(from, at, length)` for the runs that make up the output's bytes `range`, in
-    /// order: `length` bytes from `from` on belong to byte `at` of the output.
+    /// Calls `run(from, at, length)` for each run of the output's bytes `range`, in order. The `length` bytes from
+    /// `from` on belong at byte `at` of the output.
     #[inline(always)]
     fn for_each_run(&self, range: Range<usize>, mut run: impl FnMut(*const u8, usize, usize)) {
         let mut at = range.start;
@@ -99,7 +99,7 @@ impl CopiedRows<'_> {
                     continue;
                 }
                 let length = (bytes - skipped).min(range.end - at);
-                // Within the part: it has `bytes` bytes in each row, and is contiguous.
+                // This address is within the part, which has `bytes` bytes in each row and is contiguous.
                 run(data.wrapping_add(row * bytes + skipped), at, length);
                 at += length;
                 skipped = 0;

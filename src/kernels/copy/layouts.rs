@@ -1,4 +1,4 @@
-//! Copying between layouts, and filling.
+//! Copies between layouts, and fills.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -13,13 +13,12 @@ use crate::kernels::streaming;
 use crate::kernels::strided::{Runs, TILE, copy_run};
 use crate::kernels::view::{View, ViewMut};
 
-/// Copies the elements of `from` to the same positions of `to`. Dtype and shape must agree, the
-/// strides need not.
+/// Copies the elements of `from` to the same positions of `to`. The strides may differ.
 ///
 /// Fails with INVALID_ARGUMENT if dtype or shape differ.
 pub fn copy(instructions: Instructions, from: &View, to: &mut ViewMut) -> Result<()> {
     check_same(from, to)?;
-    // Elements are moved, not looked at: their size is all that counts.
+    // Elements are only moved, so that only their size counts.
     match from.dtype().size() {
         1 => copy_elements::<u8>(instructions, from, to),
         2 => copy_elements::<u16>(instructions, from, to),
@@ -31,19 +30,19 @@ pub fn copy(instructions: Instructions, from: &View, to: &mut ViewMut) -> Result
 
 /// Copies the elements of `from`, in row-major order, to bytes.
 ///
-/// Fails with INVALID_ARGUMENT if `to` is not as long as they are.
+/// Fails with INVALID_ARGUMENT if `to` is not exactly as long as the elements.
 pub fn copy_to_bytes(from: &View, to: &mut [u8]) -> Result<()> {
     let (shape, size) = (from.layout().shape, from.dtype().size());
     let expected = shape.bytes(from.dtype())?;
     if to.len() != expected {
         return Err(Error::invalid("bytes", format!("{}; the elements have {expected}", to.len())));
     }
-    // SAFETY: the view promises that its layout may be read; `to` is exclusive and as long as all elements.
+    // SAFETY: the view guarantees that its layout may be read; `to` is exclusive and as long as all elements.
     unsafe { copy_dense(from.data(), from.layout(), size, to.as_mut_ptr()) };
     Ok(())
 }
 
-/// Copies elements of `size` bytes each to a place where they lie densely in row-major order.
+/// Copies elements of `size` bytes each to memory where they lie densely in row-major order.
 ///
 /// # Safety
 /// `layout` reaches only readable elements from `from` on; `to` is writable for all of them; the two do not overlap.
@@ -66,8 +65,8 @@ pub(in crate::kernels) unsafe fn copy_dense(
     });
 }
 
-/// Sets all elements to `value`, rounded to their type; for bool, which is not 0 is true. Integers hold the number as
-/// far as their range goes.
+/// Sets all elements to `value`, rounded to their type. bool becomes true if `value` is not 0. For integers, `value`
+/// is limited to the range of the type.
 pub fn fill(to: &mut ViewMut, value: f64) {
     let bits = bits(to.dtype(), value);
     match to.dtype().size() {
@@ -78,7 +77,7 @@ pub fn fill(to: &mut ViewMut, value: f64) {
     }
 }
 
-/// An element of this type with this value.
+/// The bits of an element of this type with this value.
 pub(in crate::kernels) fn bits(dtype: DType, value: f64) -> u64 {
     match dtype {
         DType::Float16 => f64_to_f16(value).to_bits().into(),
@@ -97,7 +96,7 @@ pub(in crate::kernels) fn bits(dtype: DType, value: f64) -> u64 {
     }
 }
 
-/// Dtype and shape of what is read and what is written agree.
+/// Checks that dtype and shape of `from` and `to` are equal.
 pub(super) fn check_same(from: &View, to: &ViewMut) -> Result<()> {
     if from.dtype() != to.dtype() || from.layout().shape != to.layout().shape {
         return Err(Error::invalid(
@@ -121,8 +120,8 @@ fn copy_elements<T: Copy>(instructions: Instructions, from: &View, to: &ViewMut)
     let streaming = streaming::pays(elements.saturating_mul(2 * size_of::<T>()));
     workers::for_each_range(elements, 2 * size_of::<T>(), &|range| {
         let (from, to) = (from.data().cast::<T>(), to.data().cast::<T>());
-        // SAFETY: the views promise that their layouts may be read and written and, the written
-        // one being exclusive, do not overlap; the range lies in both, and ranges do not overlap.
+        // SAFETY: the views guarantee that their layouts may be read and written. The written view is exclusive, so
+        // they do not overlap. The range lies in both, and ranges do not overlap.
         unsafe {
             if from_runs.is_dense() && to_runs.is_dense() && streaming {
                 let (from, to) = (from.add(range.start), to.add(range.start));
@@ -156,8 +155,8 @@ fn fill_elements<T: Copy + Default + PartialEq + Sync>(to: &ViewMut, bits: T) {
     let runs = Runs::new(to.layout());
     workers::for_each_range(to.layout().shape.elements(), size_of::<T>(), &|range| {
         runs.for_each(range, |_, offset, stride, length| {
-            // SAFETY: the view promises that its layout may be written, and runs lie in it; the
-            // bytes of zero are zeros in every dtype.
+            // SAFETY: the view guarantees that its layout may be written, and runs lie in it. The bytes of zero are
+            // zeros in every dtype.
             unsafe {
                 let to = to.data().cast::<T>().offset(offset);
                 if stride == 1 && bits == T::default() {

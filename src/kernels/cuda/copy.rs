@@ -1,4 +1,4 @@
-//! Copies between layouts, fills, conversions, and additions in place.
+//! Copies between layouts, fills, conversions and additions in place.
 
 use crate::error::{Error, Result};
 use crate::kernels::copy::layouts::bits;
@@ -41,7 +41,7 @@ impl CopyEntry {
         }
     }
 
-    /// The same bytes in the widest pieces that a kernel can copy, and how wide those are.
+    /// The same bytes in the widest pieces that a kernel can copy, and the width of the pieces.
     fn widest(self, width: u64) -> (CopyEntry, u64) {
         for &wide in WIDTHS.iter().rev().filter(|&&wide| wide > width) {
             let group = wide / width;
@@ -64,14 +64,14 @@ impl CopyEntry {
 }
 
 impl<Q: KernelQueue> KernelLauncher<Q> {
-    /// Queues copies of the elements of each pair's first to the same positions of its second: one
-    /// kernel for each width of pieces.
+    /// Queues a copy for each pair: the elements of the first place go to the same positions of the second. It queues
+    /// one kernel for each width of pieces.
     ///
     /// Fails with INVALID_ARGUMENT if dtype or shape differ within a pair; nothing is queued then.
     ///
     /// # Safety
-    /// The first may be read and the second written when the work that is queued here comes to it,
-    /// by nobody else at the same time, and no element that is written is another's.
+    /// When the queued work reaches the copy, the first place of a pair may be read and the second written. Nobody
+    /// else uses them at that time. Each written element is written by one copy only.
     pub unsafe fn copy(&mut self, pairs: &[(GpuPlace, GpuPlace)]) -> Result<()> {
         for (from, to) in pairs {
             check_same(from, to)?;
@@ -88,11 +88,11 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         Ok(())
     }
 
-    /// Queues that each element of the places becomes `value`, rounded to its type; for bool, which
-    /// is not 0 is true. Integers hold the number as far as their range goes.
+    /// Queues a fill: each element of the places becomes `value`, rounded to its type. bool becomes true if `value`
+    /// is not 0. For integers, `value` is limited to the range of the type.
     ///
     /// # Safety
-    /// As for the second of a pair in [`KernelLauncher::copy`].
+    /// As for the second place of a pair in [`KernelLauncher::copy`].
     pub unsafe fn fill(&mut self, places: &[GpuPlace], value: f64) -> Result<()> {
         for width in &WIDTHS[..4] {
             let fills = places.iter().map(|place| {
@@ -113,10 +113,10 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         Ok(())
     }
 
-    /// Queues that the elements of `to` become those of `from`, rounded once to their type. Floats
-    /// only; between equal types it is a copy.
+    /// Queues a conversion: the elements of `to` become those of `from`, rounded once to their type. Floats only.
+    /// Between equal types it is a copy.
     ///
-    /// Fails with INVALID_ARGUMENT for other types, and if the shapes differ.
+    /// Fails with INVALID_ARGUMENT for other types, or if the shapes differ.
     ///
     /// # Safety
     /// As for [`KernelLauncher::copy`].
@@ -137,8 +137,8 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         unsafe { self.queue_copies(&kernel, std::iter::once(CopyEntry::new(from, to)), &[]) }
     }
 
-    /// Queues `to += from`, element by element, or `to -= from` if it `subtracts`: integers wrap, floats
-    /// are rounded after the operation, which for 16-bit ones is one in float32.
+    /// Queues `to += from`, or `to -= from` if it `subtracts`, element by element. Integers wrap. Floats are rounded
+    /// after the operation; 16-bit floats are computed in float32.
     ///
     /// Fails with INVALID_ARGUMENT if dtype or shape differ, and for bool.
     ///
@@ -163,7 +163,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     }
 
     /// # Safety
-    /// As for [`KernelLauncher::copy`]; the kernel takes copies, and then what is `after`.
+    /// As for [`KernelLauncher::copy`]. The kernel takes copies and then the arguments `after`.
     unsafe fn queue_copies(
         &mut self,
         kernel: &str,

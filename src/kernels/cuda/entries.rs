@@ -1,5 +1,5 @@
-//! The tables by which kernels find variables: where each lies, of what its gradient is made, and what is
-//! done to that.
+//! The tables in which kernels find variables: where each variable lies, from what its gradient is made, and what is
+//! done with the gradient.
 
 use crate::error::{Error, Result};
 use crate::kernels::cuda::operands::{GpuContribution, GpuUpdate, Gradient, TableRows};
@@ -34,7 +34,7 @@ plain! {
     }
 }
 
-/// As the kernels read it.
+/// A treatment in the form in which the kernels read it.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(C)]
 struct GpuTreatment<T> {
@@ -51,7 +51,7 @@ struct GpuTreatment<T> {
 const _: () =
     assert!(size_of::<GpuTreatment<f32>>() == 80 && size_of::<GpuTreatment<f64>>() == 136);
 
-// SAFETY: numbers whose sizes add up to that of the whole, as asserted: there are no others than these two.
+// SAFETY: numbers whose sizes add up to that of the whole, as asserted. `Real` has only these two types.
 unsafe impl<T: Real> Plain for GpuTreatment<T> {}
 
 impl<T: Real> GpuTreatment<T> {
@@ -81,7 +81,7 @@ pub(super) const TYPES: [DType; 2] = [DType::Float32, DType::Float64];
 /// Elements of a tile of a measurement.
 pub(super) const TILE: u64 = 1024;
 
-/// What a launch is about: one variable as it is entered into the table.
+/// One variable of a launch, as it is entered into the table.
 #[derive(Clone, Copy)]
 pub(super) struct TableEntry<'a> {
     gradient: Gradient<'a>,
@@ -129,20 +129,20 @@ impl<'a> TableEntry<'a> {
     }
 }
 
-/// Where the arrays of a table are, once it is uploaded.
+/// Where the arrays of an uploaded table are.
 pub(super) struct TableArrays {
     table: Address,
     pub(super) variables: Address,
     contributions: Address,
     treatments: Address,
     work: LaunchWork,
-    /// Of all variables.
+    /// The tiles of all variables together.
     pub(super) tiles: u64,
     pub(super) count: u32,
 }
 
 impl<Q: KernelQueue> KernelLauncher<Q> {
-    /// Queues the kernel of a name for float32 variables, and the one for float64 variables.
+    /// Queues the kernel of this name for float32 variables, and the one for float64 variables.
     ///
     /// # Safety
     /// As for [`KernelLauncher::update`].
@@ -161,7 +161,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     }
 
     /// # Safety
-    /// As for [`KernelLauncher::update`]; the kernel takes `after` behind the chunks.
+    /// As for [`KernelLauncher::update`]. The kernel takes `after` behind the chunks.
     pub(super) unsafe fn over_variables(
         &self,
         kernel: &str,
@@ -176,7 +176,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         unsafe { self.over(&kernel, &arrays.work, table, &before, after) }
     }
 
-    /// Uploads the numbers of rows, and says where they begin.
+    /// Uploads the numbers of the rows, and returns where they begin.
     fn upload_rows<'a>(
         &mut self,
         all: impl Iterator<Item = TableRows<'a>> + Clone,
@@ -193,8 +193,8 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         self.queue.upload(self.table.bytes())
     }
 
-    /// Enters the variables of a type into the table and uploads it; `None` if there are none. They are cut into
-    /// chunks of `size` elements, if it is given.
+    /// Enters the variables of a type into the table and uploads it. Returns `None` if there are none. If `size` is
+    /// given, the variables are cut into chunks of `size` elements.
     pub(super) fn enter<'a>(
         &mut self,
         dtype: DType,
@@ -227,7 +227,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         for contribution in entries.clone().flat_map(|entry| entry.gradient.contributions) {
             table.push(*contribution);
         }
-        // Variables that are treated alike mostly follow each other.
+        // Variables with the same treatment mostly follow each other.
         let treatments = table.begin::<GpuTreatment<T>>(count)?;
         let (mut last, mut kinds) = (None, Vec::with_capacity(count));
         for treatment in entries.clone().map(|entry| entry.treatment::<T>()) {

@@ -9,14 +9,14 @@ use crate::error::Result;
 use crate::kernels::cuda::ptx::PTX;
 use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue, THREADS};
 
-/// The stream of a logical GPU, for one call of launchers. The memory of tables is freed on the stream, and so
-/// after the kernels that read it.
+/// The stream of a logical GPU, for one call of a launcher's function. The memory of tables is freed on the stream,
+/// and so after the kernels that read it.
 #[derive(Debug)]
 pub struct OnGpu {
     gpu: &'static Gpu,
     kernels: &'static Kernels,
     memory: RefCell<Vec<DeviceMemory>>,
-    /// The launches, where they are only prepared.
+    /// The launches, if they are only prepared.
     prepared: Option<RefCell<Vec<Launch>>>,
 }
 
@@ -43,13 +43,13 @@ impl KernelQueue for OnGpu {
             prepared.borrow_mut().push(Launch { kernel, blocks, arguments });
             return Ok(());
         }
-        // SAFETY: the caller's promise, but for the tables, which are this queue's.
+        // SAFETY: the caller's promise; the tables are this queue's own.
         unsafe { self.gpu.launch(self.kernels, kernel, [blocks, THREADS], arguments) }
     }
 
     fn upload(&self, bytes: &[u8]) -> Result<Address> {
         let address = self.take(bytes.len())?;
-        // SAFETY: the memory is as long, and is freed on the stream.
+        // SAFETY: the memory is as long as the bytes, and is freed on the stream.
         unsafe { self.gpu.upload(bytes.as_ptr(), address, bytes.len()) }?;
         Ok(address)
     }
@@ -59,8 +59,8 @@ impl KernelQueue for OnGpu {
     }
 }
 
-/// Kernels with all that they need but the work of others before them: to launch them takes no memory that could
-/// be refused.
+/// Kernels that are ready to launch, as soon as the work before them is queued. Launching them needs no memory that
+/// could be refused.
 #[derive(Debug)]
 pub struct PreparedLaunches(OnGpu);
 
@@ -68,7 +68,7 @@ impl PreparedLaunches {
     /// Launches them.
     ///
     /// # Safety
-    /// What the launcher's functions were promised when this was prepared holds from now on.
+    /// The promises that the launcher's functions got when this was prepared hold from now on.
     pub unsafe fn launch(self) -> Result<()> {
         let OnGpu { gpu, kernels, prepared, memory: _memory } = self.0;
         prepared.into_iter().flat_map(RefCell::into_inner).try_for_each(|launch| {
@@ -85,7 +85,7 @@ fn launcher(gpu: &'static Gpu, prepares: bool) -> Result<KernelLauncher<OnGpu>> 
     Ok(KernelLauncher::new(OnGpu { gpu, kernels, memory: RefCell::default(), prepared }))
 }
 
-/// Has `queue` launch kernels on the stream of `gpu`.
+/// Calls `queue` with a launcher whose kernels run on the stream of `gpu`.
 pub fn on_gpu<T>(
     gpu: &'static Gpu,
     queue: impl FnOnce(&mut KernelLauncher<OnGpu>) -> Result<T>,
@@ -94,7 +94,7 @@ pub fn on_gpu<T>(
     queue(&mut launcher(gpu, false)?)
 }
 
-/// Has `queue` prepare kernels, which are launched later.
+/// Calls `queue` with a launcher that only prepares kernels, which are launched later.
 pub fn prepared_on_gpu(
     gpu: &'static Gpu,
     queue: impl FnOnce(&mut KernelLauncher<OnGpu>) -> Result<()>,

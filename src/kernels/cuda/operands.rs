@@ -1,4 +1,4 @@
-//! What the kernels of updates work on.
+//! The operands of the kernels for updates.
 
 use crate::kernels::cuda::queue::{Address, plain};
 use crate::kernels::dtype::DType;
@@ -10,7 +10,7 @@ plain! {
     pub struct GpuContribution of 16 bytes {
         /// Contiguous elements, as many as the sum has.
         pub gradient: Address,
-        /// What each is multiplied with.
+        /// The factor of each element.
         pub factor: f64,
     }
 }
@@ -27,16 +27,16 @@ pub struct Gradient<'a> {
     pub gradient_dtype: DType,
     /// In replica order.
     pub contributions: &'a [GpuContribution],
-    /// As many float64 elements where the sum starts.
+    /// The float64 elements at which the sum starts, as many as it has.
     pub accumulated: Option<Address>,
     /// What the sum is divided by.
     pub divisor: f64,
 }
 
-/// Rows of a table.
+/// Some rows of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct TableRows<'a> {
-    /// Their numbers, which ascend.
+    /// The numbers of the rows, which ascend.
     pub numbers: &'a [usize],
     /// The elements of one row.
     pub elements: u64,
@@ -47,24 +47,23 @@ pub struct TableRows<'a> {
 /// The update of one variable.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuUpdate<'a> {
-    /// What it is updated by. If it has rows, the sum is about those, one after the other, and has
-    /// no contributions.
+    /// The gradient. If the update has rows, the sum is over their elements, one row after the other, and has no
+    /// contributions.
     pub gradient: Gradient<'a>,
-    /// What is done to the gradient first.
+    /// How the gradient is clipped.
     pub clipping: Clipping,
-    /// What times the weight is added to the gradient after clipping.
+    /// The factor of the weight that is added to the gradient after clipping.
     pub l2: f64,
-    /// What is done to each element. For LAMB the norms are measured; its last scalar is what
-    /// their quotient is multiplied with. Without a step the gradient is written as a rule gets it, with what
-    /// clips it and the L2 term, in place of the only state.
+    /// What is done to each element. For LAMB, the norms are measured, and its last scalar is multiplied with their
+    /// quotient. Without a step, the gradient is written into the only state, as a rule would get it: clipped, and
+    /// with the L2 term.
     pub step: Option<RuleStep>,
     /// Contiguous elements.
     pub weights: Address,
-    /// As many tensors of state as the step has, contiguous.
+    /// Contiguous tensors of state, as many as the step has.
     pub slots: &'a [Address],
-    /// The rows that are updated; all if it is not said.
+    /// The rows that are updated; `None` if all are.
     pub rows: Option<TableRows<'a>>,
-    /// A 32-bit number that becomes 1 if an element of the gradient is not finite, and else stays
-    /// as it is.
+    /// A 32-bit number that becomes 1 if an element of the gradient is not finite. Else it is not changed.
     pub not_finite: Option<Address>,
 }

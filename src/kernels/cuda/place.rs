@@ -1,15 +1,15 @@
-//! Where elements lie in the memory of a device, as kernels read it.
+//! Where elements lie in the memory of a device, in the form in which kernels read it.
 
 use crate::kernels::cuda::queue::{Address, plain};
 use crate::kernels::dtype::DType;
 use crate::kernels::layout::{Layout, MAX_RANK};
 use crate::kernels::strided;
 
-/// Elements in the memory of a device. Unlike a view of the host's memory it is no promise: the
-/// functions that use it say what their callers promise.
+/// Elements in the memory of a device. Unlike a view of the host's memory it guarantees nothing: the functions that
+/// use it say what their callers must guarantee.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuPlace {
-    /// Of the first element.
+    /// The address of the first element.
     pub address: Address,
     /// The element type.
     pub dtype: DType,
@@ -25,7 +25,7 @@ impl GpuPlace {
 }
 
 plain! {
-    /// A layout with as few axes as possible, as kernels read it. The innermost axis is the last.
+    /// A layout with as few axes as possible, in the form in which kernels read it. The innermost axis is the last.
     pub(super) struct GpuRuns of 232 bytes {
         axes: u32,
         dense: u32,
@@ -37,7 +37,7 @@ plain! {
 }
 
 impl GpuRuns {
-    /// Those of a layout.
+    /// The runs of a layout.
     pub(super) fn new(layout: &Layout) -> GpuRuns {
         let runs = strided::Runs::new(layout);
         let mut all = GpuRuns {
@@ -66,8 +66,8 @@ impl GpuRuns {
         self.dense != 0
     }
 
-    /// Whether groups of `count` neighbours, in row-major order, lie side by side at distances that
-    /// are multiples of `count`.
+    /// Whether the elements can be grouped: each group has `count` neighbours in row-major order, which lie side by
+    /// side, and the distances between groups are multiples of `count`.
     pub(super) fn is_in_groups_of(&self, count: u64) -> bool {
         let first = MAX_RANK - self.axes as usize;
         let inner = MAX_RANK - 1;
@@ -76,7 +76,7 @@ impl GpuRuns {
             && self.strides[first..inner].iter().all(|stride| stride.is_multiple_of(count))
     }
 
-    /// The same with such groups as elements.
+    /// The same layout with such groups as elements.
     pub(super) fn in_groups_of(mut self, count: u64) -> GpuRuns {
         let inner = MAX_RANK - 1;
         self.set_axis(inner, self.sizes[inner] / count, 1);
@@ -95,18 +95,18 @@ impl GpuRuns {
     }
 }
 
-/// The factor f and the shift s that make the quotient of any number n and `size` of
+/// The factor f and the shift s for divisions by `size`: the quotient of any number n and `size` is
 /// floor(n · (2^64 + f) / 2^(65 + s)).
 pub(super) fn divisor(size: u64) -> (u64, u32) {
     if size <= 1 {
-        // Never divided by.
+        // The kernels never divide by such a size.
         return (0, 0);
     }
     let digits = size.ilog2();
     if size.is_power_of_two() {
         return (0, digits - 1);
     }
-    // One digit more than 64, of which the first is always 1, rounded up.
+    // The factor has 65 binary digits and is rounded up. The first digit is always 1.
     let power = 1u128 << (64 + digits);
     let (size, doubled) = (u128::from(size), 2 * (power % u128::from(size)));
     let factor = 2 * (power / size) + u128::from(doubled >= size) + 1;

@@ -1,4 +1,4 @@
-//! What launchers need of a device: a place to queue kernels, and memory for their tables.
+//! What launchers need from a device: a place to queue kernels, and memory for their tables.
 
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
@@ -6,26 +6,25 @@ use crate::kernels::dtype::DType;
 /// An address in the memory of a device.
 pub type Address = u64;
 
-/// Threads of every block: as in the kernels' source.
+/// Threads of every block, the same number as in the kernels' source.
 pub const THREADS: u32 = 256;
 
-/// A stream of a device, as launchers see it. What is queued is carried out in order.
+/// A stream of a device, as launchers use it. Queued work runs in order.
 pub trait KernelQueue {
     /// Queues a kernel of the library's module, with `blocks` blocks of [`THREADS`] threads.
     ///
     /// # Safety
-    /// `arguments` are what the kernel takes, in order; an argument of 32 bits is the lower half of its word.
-    /// Until the kernel is done, the memory that it reads is not written, and what it writes neither read nor
-    /// written, by other than what is queued here before and after.
+    /// `arguments` are those of the kernel, in order; an argument of 32 bits is the lower half of its word. Until the
+    /// kernel is done, only work that is queued here before or after it uses its memory: nothing else writes what the
+    /// kernel reads, or reads or writes what it writes.
     unsafe fn launch(&self, kernel: &str, blocks: u32, arguments: &[u64]) -> Result<()>;
 
-    /// Copies `bytes` to memory of the device that begins at a multiple of 16 and stays as it is
-    /// for the kernels that the same function of a launcher queues next. `bytes` may be changed
-    /// when it returns.
+    /// Copies `bytes` to memory of the device that begins at a multiple of 16. The memory does not change before the
+    /// kernels have run that the same function of a launcher queues next. `bytes` may be changed once this returns.
     fn upload(&self, bytes: &[u8]) -> Result<Address>;
 
-    /// Memory of the device, from a multiple of 16 on, that the kernels have for themselves which
-    /// the same function of a launcher queues next.
+    /// Returns memory of the device that begins at a multiple of 16. Only the kernels that the same function of a
+    /// launcher queues next use it.
     fn scratch(&self, bytes: usize) -> Result<Address>;
 }
 
@@ -44,35 +43,36 @@ impl<Q: KernelQueue + ?Sized> KernelQueue for &Q {
     }
 }
 
-/// Queues kernels. It keeps the memory in which it puts their tables together, so that a step like
-/// the one before allocates nothing.
+/// Queues kernels. It keeps the memory in which it makes their tables, so that a step with the same variables as the
+/// one before allocates nothing.
 #[derive(Debug)]
 pub struct KernelLauncher<Q> {
     pub(super) queue: Q,
     pub(super) table: Table,
-    /// Where there are more chunks than that, they get larger, and threads have several turns.
+    /// About how many chunks are enough. If there would be more, the chunks are made larger, and each thread works
+    /// several times.
     pub(super) enough_chunks: u64,
 }
 
 impl<Q: KernelQueue> KernelLauncher<Q> {
-    /// Queues at `queue`.
+    /// A launcher that queues at `queue`.
     pub fn new(queue: Q) -> KernelLauncher<Q> {
         KernelLauncher { queue, table: Table::default(), enough_chunks: 1 << 16 }
     }
 
-    /// The same, where `few` chunks are enough. Tests ask for it, since a GPU needs millions of elements to get
-    /// there; results never depend on it.
+    /// The same launcher, for which few chunks are enough if `few`. Tests use it, since a GPU needs millions of
+    /// elements to reach the usual number of chunks. Results never depend on it.
     pub fn with_few_chunks(self, few: bool) -> KernelLauncher<Q> {
         KernelLauncher { enough_chunks: if few { 0 } else { 1 << 16 }, ..self }
     }
 
-    /// Where it queues.
+    /// The queue of this launcher.
     pub(super) fn into_queue(self) -> Q {
         self.queue
     }
 
-    /// Queues `kernel` over items of so many `elements` each, with the items, the chunks, their size, and `after`
-    /// as its arguments.
+    /// Queues `kernel` over items. The function returns for each item how many elements it has. The kernel's
+    /// arguments are the items, the chunks, their size, and `after`.
     ///
     /// # Safety
     /// As for [`KernelQueue::launch`].
@@ -96,11 +96,11 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         unsafe { self.over(kernel, &work, table, &[table + at], after) }
     }
 
-    /// Queues `kernel` over `work`, which [`Table::cut`] made, with `before`, the chunks, their
-    /// size, and `after` as its arguments.
+    /// Queues `kernel` over `work`, which [`Table::cut`] made. The kernel's arguments are `before`, the chunks, their
+    /// size, and `after`.
     ///
     /// # Safety
-    /// As for [`KernelQueue::launch`]; `table` is where the table was uploaded.
+    /// As for [`KernelQueue::launch`]. The table was uploaded to `table`.
     pub(super) unsafe fn over(
         &self,
         kernel: &str,
@@ -120,7 +120,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     }
 }
 
-/// How many blocks it takes for `items`, if each has `of_block` of them.
+/// How many blocks are needed for `items` if each block has `of_block` items.
 pub(super) fn blocks_of(items: u64, of_block: u64) -> Result<u32> {
     let blocks = u32::try_from(items.div_ceil(of_block)).ok();
     blocks.filter(|&blocks| blocks <= i32::MAX as u32).ok_or_else(|| {
@@ -128,29 +128,29 @@ pub(super) fn blocks_of(items: u64, of_block: u64) -> Result<u32> {
     })
 }
 
-/// An element type in the names of kernels: `bf16`.
+/// The short name of an element type in the names of kernels, such as `bf16`.
 pub(super) fn short_name(dtype: DType) -> String {
     let name = dtype.name().replace("float", "f");
     name.replace("uint", "u").replace("int", "i")
 }
 
-/// The same where kernels do not ask whether an integer has a sign.
+/// The short name for kernels that do not distinguish signed and unsigned integers.
 pub(super) fn unsigned_name(dtype: DType) -> String {
     if dtype.is_float() { short_name(dtype) } else { (8 * dtype.size()).to_string() }
 }
 
-/// What is uploaded for a launch: arrays, one after the other, each from a multiple of 16 on.
+/// The bytes that are uploaded for a launch: arrays, one after the other. Each begins at a multiple of 16.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     bytes: Vec<u8>,
 }
 
-/// Data that a kernel reads as it lies in memory.
+/// Data that a kernel reads exactly as it lies in memory.
 ///
 /// # Safety
 /// The type is `repr(C)` and has no padding.
 pub(super) unsafe trait Plain: Copy {
-    /// Its bytes.
+    /// The size in bytes.
     const SIZE: usize = size_of::<Self>();
 }
 
@@ -163,7 +163,7 @@ unsafe impl Plain for f64 {}
 // SAFETY: arrays have no padding.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// Declares a structure that kernels read as it lies in memory, and how many bytes it has there.
+/// Declares a structure that kernels read exactly as it lies in memory, with its size in bytes.
 macro_rules! plain {
     (
         $(#[$meta:meta])*
@@ -196,10 +196,10 @@ plain! {
     }
 }
 
-/// How a launch shares its work.
+/// How a launch divides its work.
 pub(super) struct LaunchWork {
     blocks: u32,
-    /// Where the chunks are in the table; none if there is one item.
+    /// Where the chunks are in the table; `None` if there is one item.
     chunks: Option<u64>,
     /// Elements of a chunk.
     size: u64,
@@ -209,12 +209,12 @@ pub(super) struct LaunchWork {
 const SMALLEST_CHUNK: u64 = 4 * THREADS as u64;
 
 impl Table {
-    /// Forgets what is in it, and keeps the memory.
+    /// Removes the contents, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
     }
 
-    /// What is to be uploaded.
+    /// The bytes to upload.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -224,7 +224,7 @@ impl Table {
         self.bytes.len().next_multiple_of(16) as u64
     }
 
-    /// Begins an array of `count` at most, and says where.
+    /// Begins an array of at most `count` values, and returns where it begins.
     pub(super) fn begin<T: Plain>(&mut self, count: usize) -> Result<u64> {
         let end = self.end();
         let bytes = count.saturating_mul(size_of::<T>()).saturating_add(16);
@@ -235,15 +235,15 @@ impl Table {
         Ok(end)
     }
 
-    /// Adds to the array that was begun last.
+    /// Adds a value to the array that was begun last.
     pub(super) fn push<T: Plain>(&mut self, value: T) {
         let first = std::ptr::from_ref(&value).cast::<u8>();
         // SAFETY: a plain value is as many initialised bytes.
         self.bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(first, size_of::<T>()) });
     }
 
-    /// Cuts items of so many elements into chunks, of which so many are `enough`, and enters those, if there are
-    /// several items.
+    /// Cuts items into chunks and, if there are several items, enters the chunks. The chunks are made larger until
+    /// about `enough` of them remain.
     pub(super) fn cut(
         &mut self,
         enough: u64,
@@ -257,7 +257,7 @@ impl Table {
         self.cut_by(size, items)
     }
 
-    /// The same, with chunks of `size` elements.
+    /// The same with chunks of `size` elements.
     pub(super) fn cut_by(
         &mut self,
         size: u64,

@@ -11,9 +11,9 @@ use crate::kernels::reduce::reduction::ReduceOp;
 /// The sum or the mean of some inputs, element by element.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuReduction<'a> {
-    /// Which.
+    /// The operation.
     pub op: ReduceOp,
-    /// What is added, from the first to the last.
+    /// The inputs, which are added from the first to the last.
     pub inputs: &'a [GpuPlace],
     /// Where the result is written.
     pub output: GpuPlace,
@@ -38,17 +38,16 @@ plain! {
 }
 
 impl<Q: KernelQueue> KernelLauncher<Q> {
-    /// Queues reductions: one kernel for each operation and dtype among them, however many there
-    /// are. The bits are those of
-    /// [`reduce_over_replicas`](crate::kernels::reduce::over_replicas::reduce_over_replicas).
+    /// Queues reductions: one kernel for each operation and dtype among them, whatever their number. The bits are
+    /// those of [`reduce_over_replicas`](crate::kernels::reduce::over_replicas::reduce_over_replicas).
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, if a reduction has no input or more than
     /// 2^15, if shapes or dtypes differ, if an output's dtype is not that of the result, and for
     /// bool.
     ///
     /// # Safety
-    /// Inputs may be read and outputs written when the work that is queued here comes to it, by
-    /// nobody else at the same time, and no element that is written is another's.
+    /// When the queued work reaches the reductions, inputs may be read and outputs written. Nobody else uses them at
+    /// that time. Each written element belongs to one output only.
     pub unsafe fn reduce_over_replicas(&mut self, all: &[GpuReduction<'_>]) -> Result<()> {
         for reduction in all {
             reduction.check()?;
@@ -119,7 +118,7 @@ impl GpuReduction<'_> {
         }
     }
 
-    /// Its kernel.
+    /// The name of its kernel.
     fn kernel(&self) -> String {
         let dtype = self.inputs[0].dtype;
         match self.op {

@@ -1,16 +1,16 @@
-//! Rows of a table that are copied out of it, and back.
+//! Copies of a table's rows, out of the table and back into it.
 
 use crate::error::{Error, Result};
 use crate::kernels::cuda::place::divisor;
 use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue};
 use crate::kernels::dtype::DType;
 
-/// Some rows of a table of 32-bit or 64-bit elements, and as many one after the other.
+/// Some rows of a table of 32-bit or 64-bit elements, and memory for as many rows without gaps.
 #[derive(Clone, Copy, Debug)]
 pub struct RowCopy {
     /// The type of the elements.
     pub dtype: DType,
-    /// The numbers of the rows, in 64 bits each.
+    /// The numbers of the rows, each in 64 bits.
     pub numbers: Address,
     /// How many there are.
     pub rows: u64,
@@ -18,21 +18,20 @@ pub struct RowCopy {
     pub width: u64,
     /// The first element of the table.
     pub table: Address,
-    /// The first element of the rows.
+    /// The first element of the memory without gaps.
     pub compact: Address,
-    /// Whether they are copied into the table, and not out of it.
+    /// Whether rows are copied into the table, and not out of it.
     pub back: bool,
 }
 
 impl<Q: KernelQueue> KernelLauncher<Q> {
-    /// Queues that rows are copied. It needs no memory of the device.
+    /// Queues a copy of rows. It needs no memory of the device.
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, for elements of another size.
     ///
     /// # Safety
-    /// Numbers and what is copied may be read, and the other written, when the work that is queued here
-    /// comes to it, by nobody else at the same time. The rows are those of the table, and none is there
-    /// twice.
+    /// When the queued work reaches the copy, the numbers and the source may be read, and the target written. Nobody
+    /// else uses them at that time. The rows are rows of the table, and none is there twice.
     pub unsafe fn copy_rows(&mut self, copy: RowCopy) -> Result<()> {
         let size = copy.dtype.size();
         if ![4, 8].contains(&size) {

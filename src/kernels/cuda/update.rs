@@ -1,5 +1,5 @@
-//! What is done with gradients that are made of what replicas contributed: they are written, added to sums, measured,
-//! and used to update variables.
+//! Work on the gradients of variables, which are made from the replicas' contributions: kernels write them, add them
+//! to sums, measure them, and update variables by them.
 
 use crate::error::{Error, Result};
 use crate::kernels::cuda::entries::{TILE, TYPES, TableEntry, check_gradient};
@@ -7,11 +7,11 @@ use crate::kernels::cuda::operands::{GpuUpdate, Gradient};
 use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue};
 use crate::kernels::update::rules::RuleKind;
 
-/// Elements that a block measures: of 16 tiles.
+/// Elements that a block measures: those of 16 tiles.
 const MEASURED_BY_BLOCK: u64 = 16 * TILE;
 
 impl<Q: KernelQueue> KernelLauncher<Q> {
-    /// Queues that gradients are written to the addresses beside them, as the variables' type.
+    /// Queues the writing of gradients to the addresses beside them, in the variables' type.
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.
     ///
@@ -22,8 +22,9 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         unsafe { self.queue_gradients("gradient", all) }
     }
 
-    /// Queues that the contributions of gradients are added to what they start from, and written, in
-    /// float64, to the addresses beside them, which may be where they start. Divisors do not count.
+    /// Queues the accumulation of gradients: the contributions are added to the elements at which the sum starts. The
+    /// new sums are written, in float64, to the addresses beside them, which may be the addresses at which the sums
+    /// start. Divisors have no effect.
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.
     ///
@@ -47,15 +48,15 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         unsafe { self.queue_entries(kernel, entries) }
     }
 
-    /// Queues the measuring of gradients. `results` gets, for each of them, two float64 numbers: the
-    /// sum of the squares of all elements, which is infinite also where it is past float64, and one
-    /// that is 0 if all elements are finite and else NaN. The bits are those of
+    /// Queues the measuring of gradients. For each gradient, `results` gets two float64 numbers: the sum of the
+    /// squares of all elements, which is infinite also if the true sum is past the range of float64; and a number
+    /// that is 0 if all elements are finite, else NaN. The bits are those of
     /// [`Squares`](crate::kernels::update::measure::Squares).
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.
     ///
     /// # Safety
-    /// As for [`KernelLauncher::update`]; `results` has room for two numbers for each gradient.
+    /// As for [`KernelLauncher::update`]; `results` has memory for two numbers for each gradient.
     pub unsafe fn measure(&mut self, all: &[Gradient<'_>], results: Address) -> Result<()> {
         all.iter().try_for_each(check_gradient)?;
         let entries = all.iter().map(|&gradient| TableEntry::new(gradient, 0));
@@ -64,8 +65,8 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     }
 
     /// # Safety
-    /// As for [`KernelLauncher::measure`]; the kernel makes two sums. They are written, or the `quotients` of their
-    /// roots.
+    /// As for [`KernelLauncher::measure`]. The kernel makes two sums. If `quotients`, the quotient of their roots is
+    /// written; else both sums are.
     unsafe fn queue_measure<'a>(
         &mut self,
         kernel: &str,
@@ -87,17 +88,15 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         Ok(())
     }
 
-    /// Queues updates: one kernel for each rule and element type among them, however many there
-    /// are; for LAMB two more, which measure. The bits are those of a
-    /// [`UpdatePass`](crate::kernels::update::pass::UpdatePass).
+    /// Queues updates: one kernel for each rule and element type among them, whatever their number, and two more for
+    /// LAMB, which measure. The bits are those of an [`UpdatePass`](crate::kernels::update::pass::UpdatePass).
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, if a step's state, types or rows do not fit.
     ///
     /// # Safety
-    /// Gradients, sums and numbers of rows may be read, and weights, state and flags read and
-    /// written, when the work that is queued here comes to it, by nobody else at the same time. Each
-    /// has the elements that its description names. No element that is written is another's, but
-    /// flags may be shared.
+    /// When the queued work reaches the updates, gradients, sums and numbers of rows may be read, and weights, state
+    /// and flags read and written. Nobody else uses them at that time. Each has the elements that its description
+    /// names. Each written element belongs to one update only; flags may be shared.
     pub unsafe fn update(&mut self, updates: &[GpuUpdate<'_>]) -> Result<()> {
         updates.iter().try_for_each(check)?;
         let kinds = RuleKind::ALL.iter().map(|kind| Some(*kind));
@@ -121,7 +120,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     }
 }
 
-/// The entries, each with its place among results of so many float64 numbers each.
+/// The entries, each with its place among the results. Each entry has `count` float64 numbers there.
 fn placed<'a>(
     entries: impl Iterator<Item = TableEntry<'a>> + Clone,
     results: Address,

@@ -7,13 +7,13 @@ use crate::kernels::float::half_precision::{bf16_to_f32, f64_to_bf16, f64_to_f16
 use crate::kernels::float::lanes::Widen;
 use crate::kernels::instruction_set::Instructions;
 
-/// An element of a gradient. Sums over replicas are float64, and every element is widened to that
-/// first, which is exact.
+/// An element of a gradient. Sums over replicas are float64. Every element is first widened to float64, which is
+/// exact.
 pub trait GradientElement: Element + Widen {
     /// The number, rounded once to this type.
     fn rounded(value: f64) -> Self;
 
-    /// These elements in float64.
+    /// The given elements in float64.
     fn widened<const N: usize>(instructions: Instructions, elements: [Self; N]) -> [f64; N];
 }
 
@@ -48,7 +48,7 @@ impl GradientElement for bf16 {
 
     #[inline(always)]
     fn widened<const N: usize>(_: Instructions, elements: [bf16; N]) -> [f64; N] {
-        // Not `map`, which compilers leave as a call for each element where there are many.
+        // Not `map`: compilers leave a call for each element in it if there are many elements.
         let mut wide = [0.0; N];
         for (wide, element) in wide.iter_mut().zip(elements) {
             *wide = f64::from(bf16_to_f32(element));
@@ -72,8 +72,8 @@ impl GradientElement for f16 {
     }
 }
 
-/// Whether a variable of this element type can have gradients of type `gradient`: of its own type,
-/// and a float32 one also of the 16-bit floats.
+/// Whether a variable of this element type can have gradients of type `gradient`. Gradients can have the type of the
+/// variable; those of a float32 variable can also be 16-bit floats.
 pub fn is_supported(variable: DType, gradient: DType) -> bool {
     match variable {
         DType::Float32 => {
@@ -84,8 +84,8 @@ pub fn is_supported(variable: DType, gradient: DType) -> bool {
     }
 }
 
-/// Runs an expression with `$element` standing for the Rust type of a gradient's dtype. Other
-/// dtypes are a defect of the caller.
+/// Runs an expression in which `$element` stands for the Rust type of a gradient's dtype. Any other dtype is a defect
+/// of the caller.
 macro_rules! for_gradient_dtype {
     ($dtype:expr, $element:ident => $body:expr) => {
         match $dtype {

@@ -1,9 +1,9 @@
 //! Conversions between 16-bit floats and wider ones, as integer code that vectorises.
 //!
-//! To nearest, ties to even. Denormals are kept, and none is ever an operand of floating-point
-//! arithmetic here, so the results do not depend on the thread's flush-to-zero mode. The
-//! processor's own bfloat16 instruction flushes denormals and is not used; `half`'s conversions
-//! ask for the processor's features on every call, which keeps a loop from being vectorised.
+//! Conversions round to nearest, ties to even. Denormals are kept. No denormal is ever an operand of floating-point
+//! arithmetic here, so the results do not depend on the thread's flush-to-zero mode. The processor's own bfloat16
+//! instruction is not used, because it flushes denormals. The conversions of the crate `half` are not used, because
+//! they test the processor's features on every call, and so keep the compiler from vectorising a loop.
 
 use half::{bf16, f16};
 
@@ -20,7 +20,8 @@ pub fn f16_to_f32(value: f16) -> f32 {
     let bits = u32::from(value.to_bits());
     let sign = (bits & 0x8000) << 16;
     let magnitude = (bits & 0x7fff) << 13;
-    // A denormal is m * 2^-24: with m in the mantissa field of 2^-14 it is that much too large.
+    // A denormal is m * 2^-24. The number with m in the mantissa field of 2^-14 is larger by 2^-14, which is
+    // subtracted.
     let denormal = f32::from_bits(magnitude + SMALLEST_NORMAL) - f32::from_bits(SMALLEST_NORMAL);
     let wide = if magnitude < 1 << 23 {
         denormal.to_bits()
@@ -38,8 +39,7 @@ pub fn f32_to_f16(value: f32) -> f16 {
     let bits = value.to_bits();
     let sign = (bits >> 16) & 0x8000;
     let magnitude = bits & 0x7fff_ffff;
-    // Adding 1/2 leaves exactly the 2^-24 that a denormal counts in as the last place, so the
-    // addition does the rounding.
+    // In a number near 1/2, the last place is 2^-24, the unit of float16 denormals. So adding 1/2 rounds.
     let half = 126 << 23;
     let denormal = (f32::from_bits(magnitude) + f32::from_bits(half)).to_bits().wrapping_sub(half);
     let odd = (magnitude >> 13) & 1;
@@ -72,8 +72,8 @@ pub fn f32_to_bf16(value: f32) -> bf16 {
     bf16::from_bits(if bits & 0x7fff_ffff > 255 << 23 { nan } else { rounded } as u16)
 }
 
-/// float16 to float32, exact, by the processor's own conversion where there is one. The bits are
-/// those of [`f16_to_f32`] but for signalling NaNs, which become quiet.
+/// float16 to float32, exact, by the processor's own conversion if there is one. The bits are those of
+/// [`f16_to_f32`], except that signalling NaNs become quiet.
 #[inline(always)]
 pub fn widen_f16s<const N: usize>(instructions: Instructions, values: [f16; N]) -> [f32; N] {
     #[cfg(not(target_arch = "x86_64"))]
@@ -102,9 +102,8 @@ fn widen_f16s_f16c<const N: usize>(values: [f16; N]) -> [f32; N] {
     wide
 }
 
-/// float32 to float16 by the processor's own conversion where there is one. The bits are those of
-/// [`f32_to_f16`]: unlike the processor's conversion to bfloat16, this one keeps denormals in every
-/// mode.
+/// float32 to float16, by the processor's own conversion if there is one. The bits are those of [`f32_to_f16`]:
+/// unlike the processor's conversion to bfloat16, this one keeps denormals in every mode.
 #[inline(always)]
 pub fn narrow_to_f16s<const N: usize>(instructions: Instructions, values: &[f32; N]) -> [f16; N] {
     #[cfg(not(target_arch = "x86_64"))]
@@ -148,8 +147,8 @@ pub fn f64_to_bf16(value: f64) -> bf16 {
     bf16::from_f64_const(with_sticky_bit(value))
 }
 
-/// `half` looks at the upper 32 bits of a float64 only. Whether anything follows them decides what
-/// is a tie, so that goes into the last of them.
+/// Sets the lowest of the upper 32 bits if any of the lower 32 bits is set. `half` reads only the upper 32 bits of a
+/// float64, and the lower ones decide whether a number is a tie.
 fn with_sticky_bit(value: f64) -> f64 {
     let bits = value.to_bits();
     let followed = bits & 0xffff_ffff != 0;
@@ -180,8 +179,8 @@ mod tests {
 
     #[test]
     fn narrowing_agrees_with_half() {
-        // A stride that is odd and no round number meets every exponent and every kind of tail;
-        // the neighbours of each tie are added.
+        // An odd stride that is no round number meets every exponent and every kind of trailing bits. The neighbours
+        // of each tie are added.
         let ties = (0..=u16::MAX).flat_map(|upper| {
             let f16_tie = (u32::from(upper) << 13 | 1 << 12).wrapping_add(112 << 23);
             let bf16_tie = u32::from(upper) << 16 | 1 << 15;

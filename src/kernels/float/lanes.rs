@@ -1,15 +1,15 @@
 //! Sixteen elements at a time, widened to float64, in the processor's lanes.
 //!
-//! The sum over replicas is the hottest loop of all. What compilers make of it depends on how many replicas
-//! there are: of eight float32 ones they made sixteen scalar conversions. So it is written in instructions
-//! where those are known; elsewhere it is a plain loop. The bits are the same.
+//! The sum over replicas is the hottest loop of the library. Compilers handle it differently for each number of
+//! replicas: for eight float32 replicas they made sixteen scalar conversions. So it is written in processor
+//! instructions for the instruction sets that we know. For others it is a plain loop. The bits are the same.
 
 use crate::kernels::instruction_set::Instructions;
 
-/// How many.
+/// How many elements a block has.
 pub const BLOCK: usize = 16;
 
-/// One term of a sum: what its elements are multiplied with, and the first of them.
+/// One term of a sum: the factor, and a pointer to its first element.
 pub type Term<G> = (f64, *const G);
 
 /// An element type whose elements can enter a sum.
@@ -46,11 +46,12 @@ pub trait Round: Copy {
     unsafe fn round_eight(values: [std::arch::x86_64::__m512d; 2], to: *mut [Self; BLOCK]);
 }
 
-/// The sum of factor × element over the terms, in their order and in float64, multiplied with `scale` and
-/// rounded, for the `N` elements from each term's first on; −0 × `scale` if there are no terms. `None`
-/// where there is no loop in instructions: for other numbers than [`BLOCK`], or other processors. Inlined.
+/// The sum over the terms of factor × element, in the order of the terms and in float64, multiplied with `scale` and
+/// rounded. It is computed for the `N` elements from each term's first on. If there are no terms it is −0 × `scale`.
+/// Returns `None` if there is no loop in instructions: if `N` is not [`BLOCK`], or on other processors. Inlined.
 ///
-/// If all products are exact, as the caller says, they are added by fused multiply-adds, which have the same bits then.
+/// If the caller says that all products are exact, they are added by fused multiply-adds, which then give the same
+/// bits.
 ///
 /// # Safety
 /// The elements can be read.
@@ -82,11 +83,11 @@ pub unsafe fn weighted_sum<G: Widen, T: Round, const N: usize>(
     None
 }
 
-/// Adds the squares of each block's elements to the sums of their lanes, in float64. `false`, and nothing is
-/// added, where there is no loop in instructions. Inlined.
+/// Adds the squares of each block's elements to the sums of their lanes, in float64. If there is no loop in
+/// instructions it adds nothing and returns `false`. Inlined.
 ///
-/// If all squares are exact in float64, as the caller says, they are added by fused multiply-adds, which have the
-/// same bits then.
+/// If the caller says that all squares are exact in float64, they are added by fused multiply-adds, which then give
+/// the same bits.
 #[inline(always)]
 pub fn add_squares<G: Widen>(
     instructions: Instructions,
@@ -183,7 +184,7 @@ mod x86 {
         to: *mut [T; BLOCK],
     ) {
         let mut sums = [_mm512_set1_pd(-0.0); 2];
-        // As above.
+        // −0 + a product is the product.
         if let Some((factor, from)) = terms.next() {
             let factor = _mm512_set1_pd(factor);
             for (index, sum) in sums.iter_mut().enumerate() {
@@ -268,7 +269,7 @@ mod x86 {
         }
     }
 
-    /// The two ways to load elements, each an expression of the pointer.
+    /// The two ways to load elements. Each is an expression with the pointer.
     macro_rules! widen {
         ($($type:ty: |$from:ident| $four:expr, $eight:expr;)*) => {
             $(
@@ -297,7 +298,7 @@ mod x86 {
         f16: |from|
             _mm256_cvtps_pd(_mm_cvtph_ps(_mm_loadl_epi64(from.cast()))),
             _mm512_cvtps_pd(_mm256_cvtph_ps(_mm_loadu_si128(from.cast())));
-        // The upper half of the bits of a float32.
+        // A bfloat16 has the upper half of the bits of a float32.
         bf16: |from|
             _mm256_cvtps_pd(_mm_castsi128_ps(_mm_slli_epi32::<16>(_mm_cvtepu16_epi32(
                 _mm_loadl_epi64(from.cast()),

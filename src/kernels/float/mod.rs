@@ -1,4 +1,4 @@
-//! Floating-point elements: which there are, and how they are converted.
+//! Floating-point elements: their types and their conversions.
 
 pub mod gradient_element;
 pub mod half_precision;

@@ -1,7 +1,7 @@
-//! Rounding float32 elements to 16-bit floats: what writes the low-precision copies of variables.
+//! Rounding of float32 elements to 16-bit floats, which writes the low-precision copies of variables.
 //!
-//! Each element is rounded by itself, to nearest, ties to even, with denormals kept. So the bits
-//! are the same for any split into ranges and any instruction set.
+//! Each element is rounded by itself, to nearest, ties to even, with denormals kept. So the bits do not depend on the
+//! split into ranges or on the instruction set.
 
 use std::ops::Range;
 
@@ -17,12 +17,12 @@ use crate::kernels::view::{Span, SpanMut};
 /// 16-bit elements that fill a line.
 const BLOCK: usize = LINE / 2;
 
-/// Elements that go through the registers together where a block would be too many.
+/// Elements that are rounded together in registers when fewer than a block are left.
 const LANES: usize = 8;
 
 /// A 16-bit float.
 trait Narrow: Element {
-    /// These numbers, rounded.
+    /// The given numbers, rounded.
     fn narrowed<const N: usize>(instructions: Instructions, values: &[f32; N]) -> [Self; N];
 }
 
@@ -42,8 +42,8 @@ impl Narrow for bf16 {
     }
 }
 
-/// Rounds all elements of `from` to those of `to`, on as many workers as that is worth. Asserts
-/// what [`narrow`] asserts.
+/// Rounds all elements of `from` into those of `to`, on as many workers as the work is worth. Asserts the same as
+/// [`narrow`].
 pub fn narrow_all(instructions: Instructions, from: Span, to: &mut SpanMut) {
     let bytes = size_of::<f32>() + to.dtype().size();
     let streaming = streaming::pays(from.elements().saturating_mul(bytes));
@@ -54,8 +54,8 @@ pub fn narrow_all(instructions: Instructions, from: Span, to: &mut SpanMut) {
     });
 }
 
-/// Rounds the elements of `from` in `range` to the same elements of `to`, on this thread, past the
-/// caches if `streaming` says so: then [`streaming::finish`] has to follow before others may read.
+/// Rounds the elements of `from` in `range` into the same elements of `to`, on this thread. If `streaming`, it writes
+/// past the caches, and [`streaming::finish`] has to follow before others may read.
 ///
 /// Asserted, not reported: `from` is float32, `to` is float16 or bfloat16 and as long, and the
 /// range lies within.
@@ -72,7 +72,7 @@ pub unsafe fn narrow(
     narrow_ranges(instructions, from, to, std::iter::once(range), streaming);
 }
 
-/// As [`narrow`], for the rows with these numbers, each of `elements` elements.
+/// Like [`narrow`], for the rows with these numbers. Each row has `elements` elements.
 ///
 /// # Safety
 /// As for [`narrow`].
@@ -125,19 +125,19 @@ impl<T: Narrow, R: Iterator<Item = Range<usize>>> Kernel for Narrowing<T, R> {
         for Range { mut start, end } in ranges {
             assert!(start <= end && end <= elements);
             if streaming {
-                // Lines are streamed as wholes.
+                // Only whole lines are streamed.
                 let line = to.wrapping_add(start).addr().wrapping_neg() % LINE / size_of::<T>();
                 let head = end.min(start + line);
                 while start < head {
-                    // SAFETY: the element is in the range, which lies in both spans; the caller of
-                    // `narrow` has it for itself.
+                    // SAFETY: the element is in the range, which lies in both spans. The caller of `narrow`
+                    // guarantees that nobody else uses it.
                     unsafe { narrow_block::<T, 1>(instructions, from.add(start), to.add(start)) };
                     start += 1;
                 }
             }
             while end - start >= BLOCK {
-                // SAFETY: as above for all elements of the block; when streaming, it starts at a
-                // line and fills it.
+                // SAFETY: all elements of the block are in the range, as for one element. When streaming, the block
+                // starts at a line and fills it.
                 unsafe {
                     if streaming {
                         let from = from.add(start).cast::<[f32; BLOCK]>();
@@ -151,12 +151,12 @@ impl<T: Narrow, R: Iterator<Item = Range<usize>>> Kernel for Narrowing<T, R> {
                 start += BLOCK;
             }
             while end - start >= LANES {
-                // SAFETY: as above.
+                // SAFETY: all of these elements are in the range, as for one element.
                 unsafe { narrow_block::<T, LANES>(instructions, from.add(start), to.add(start)) };
                 start += LANES;
             }
             while start < end {
-                // SAFETY: as above.
+                // SAFETY: the element is in the range, which lies in both spans, and nobody else uses it.
                 unsafe { narrow_block::<T, 1>(instructions, from.add(start), to.add(start)) };
                 start += 1;
             }
@@ -211,7 +211,7 @@ mod tests {
         let from = Tensor::from_slice(&numbers, shape, DeviceId::HOST).unwrap();
         let to = Tensor::zeros(dtype, shape, DeviceId::HOST).unwrap();
         let span = from.reading().unwrap().span().unwrap();
-        // SAFETY: it was just made.
+        // SAFETY: nobody else has the target, which was just made.
         let mut exclusive = unsafe { to.assume_exclusive() };
         let target = exclusive.writing().unwrap().into_span().unwrap();
         for range in ranges {

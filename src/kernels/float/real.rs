@@ -21,9 +21,9 @@ pub trait Real:
     + GradientElement
     + Round
 {
-    /// What a float16 gradient of a variable of this type is read as: this type itself where there
-    /// are no such gradients (see [`gradient_element`](crate::kernels::float::gradient_element)),
-    /// so that no loop is compiled for them.
+    /// The type as which a float16 gradient of a variable of this type is read. If such gradients do not exist (see
+    /// [`gradient_element`](crate::kernels::float::gradient_element)), it is this type itself, so that no loop is
+    /// compiled for them.
     type Float16: GradientElement;
 
     /// The same for bfloat16.
@@ -38,13 +38,13 @@ pub trait Real:
     /// The correctly rounded square root.
     fn sqrt(self) -> Self;
 
-    /// Whether it is neither zero, subnormal, infinite nor NaN.
+    /// Whether this number is neither zero, subnormal, infinite nor NaN.
     fn is_normal(self) -> bool;
 
     /// The nearest number in [−`limit`, `limit`]; NaN stays NaN.
     #[inline(always)]
     fn limited(self, limit: Self) -> Self {
-        // Two choices, each of which is one instruction, not one among three.
+        // Two comparisons compile to one instruction each; a choice among three values does not.
         let below = if limit < self { limit } else { self };
         if -limit > below { -limit } else { below }
     }
@@ -91,9 +91,8 @@ pub fn is_supported(dtype: DType) -> bool {
     matches!(dtype, DType::Float32 | DType::Float64)
 }
 
-/// Runs an expression with `$element` standing for the Rust type of a dtype that
-/// [`is_supported`]. Other dtypes are a defect of the
-/// caller.
+/// Runs an expression in which `$element` stands for the Rust type of a dtype that [`is_supported`]. Any other dtype
+/// is a defect of the caller.
 macro_rules! for_real {
     ($dtype:expr, $element:ident => $body:expr) => {
         match $dtype {
@@ -111,8 +110,8 @@ macro_rules! for_real {
 }
 pub(crate) use for_real;
 
-/// Runs an expression with `$element` standing for the Rust type of the gradients, of a dtype, of
-/// variables of the Rust type `$variable`.
+/// Runs an expression in which `$element` stands for the Rust type of a gradient's dtype. The variable has the Rust
+/// type `$variable`.
 macro_rules! for_gradient {
     ($variable:ty, $dtype:expr, $element:ident => $body:expr) => {
         match $dtype {
@@ -133,8 +132,8 @@ macro_rules! for_gradient {
 }
 pub(crate) use for_gradient;
 
-/// Writes what `next` gives, rounded to the dtype, to the elements of a contiguous view of floats, one
-/// after the other.
+/// Calls `next` for each element of a contiguous view of floats in order, and writes its result, rounded to the
+/// dtype.
 pub fn fill_with(view: &mut ViewMut, next: &mut dyn FnMut() -> f64) {
     assert!(view.layout().is_contiguous());
     let elements = view.layout().shape.elements();

@@ -1,8 +1,8 @@
-//! Sums and means of 16-bit floats over replicas, by the processor's vectors.
+//! Sums and means of 16-bit floats over replicas, with vector instructions.
 //!
-//! The functions have no instruction set of their own and are inlined into the loops, which have:
-//! as functions of a set they would be called, block by block, where the compiler finds them too
-//! large.
+//! These functions are not compiled for an instruction set. They are inlined into loops that are. If they were
+//! functions of an instruction set, the compiler would call them block by block whenever it finds them too large to
+//! inline.
 
 use std::mem::MaybeUninit;
 
@@ -12,14 +12,13 @@ use half::{bf16, f16};
 use crate::kernels::instruction_set::InstructionSet;
 use crate::kernels::instruction_set::Instructions;
 
-/// Adds up, in float32 and from the first to the last, blocks of float16 by the processor's own
-/// conversions, divides the sums by `divisor` if there is one, and rounds them. Returns false, and
-/// does nothing, if the instructions have no such conversions.
+/// Reduces blocks of float16 by the processor's own conversions: adds them up in float32 from the first to the last,
+/// divides the sums by `divisor` if there is one, and rounds them. If the instructions have no such conversions, it
+/// does nothing and returns false.
 ///
 /// The bits are those of [`f16_to_f32`](crate::kernels::float::half_precision::f16_to_f32) and
-/// [`f32_to_f16`](crate::kernels::float::half_precision::f32_to_f16): unlike the processor's
-/// conversion to bfloat16, these keep denormals in every mode, and of a NaN they keep what ours
-/// keep.
+/// [`f32_to_f16`](crate::kernels::float::half_precision::f32_to_f16). Unlike the processor's conversion to bfloat16,
+/// these conversions keep denormals in every mode, and keep the same bits of a NaN as our functions.
 #[inline(always)]
 #[cfg_attr(
     not(target_arch = "x86_64"),
@@ -33,8 +32,7 @@ pub fn reduce_f16s<const R: usize, const N: usize>(
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
     if instructions.set() as u8 >= InstructionSet::Avx2 as u8 {
-        // SAFETY: there are instructions of AVX2 and later sets only where the processor has those
-        // and F16C.
+        // SAFETY: instructions of AVX2 and later sets exist only if the processor has them and F16C.
         unsafe { reduce_f16s_f16c(inputs, divisor, output) };
         return true;
     }
@@ -58,8 +56,8 @@ unsafe fn reduce_f16s_f16c<const R: usize, const N: usize>(
     const { assert!(R > 0 && N.is_multiple_of(LANES)) };
     let mut start = 0;
     while start < N {
-        // SAFETY: the caller's promise; the vectors lie in the blocks, whose length is a multiple
-        // of theirs, and any 16 bits are an element.
+        // SAFETY: the caller's promise. The vectors lie in the blocks, whose length is a multiple of theirs, and any
+        // 16 bits are a valid element.
         unsafe {
             let load = |input: &[f16; N]| {
                 _mm256_cvtph_ps(_mm_loadu_si128(input.as_ptr().add(start).cast()))
@@ -78,7 +76,7 @@ unsafe fn reduce_f16s_f16c<const R: usize, const N: usize>(
     }
 }
 
-/// What [`reduce_f16s`] does, for bfloat16: pairs of elements are taken apart by shifts, added in
+/// Does for bfloat16 what [`reduce_f16s`] does for float16. Pairs of elements are separated by shifts, added in
 /// float32, and rounded together in 16-bit lanes. The bits are those of
 /// [`bf16_to_f32`](crate::kernels::float::half_precision::bf16_to_f32) and
 /// [`f32_to_bf16`](crate::kernels::float::half_precision::f32_to_bf16).
@@ -114,7 +112,7 @@ pub fn reduce_bf16s<const R: usize, const N: usize>(
 #[cfg(target_arch = "x86_64")]
 const ODD: i32 = i32::from_ne_bytes(0xffff_0000u32.to_ne_bytes());
 
-/// What makes the NaN with these upper 16 bits a quiet one.
+/// The bit that makes a NaN with these upper 16 bits quiet.
 #[cfg(target_arch = "x86_64")]
 const QUIET: i16 = 0x40;
 
@@ -140,8 +138,8 @@ unsafe fn reduce_bf16s_avx512<const R: usize, const N: usize>(
     const { assert!(R > 0 && N.is_multiple_of(LANES)) };
     let mut start = 0;
     while start < N {
-        // SAFETY: the caller's promise; the vectors lie in the blocks, whose length is a multiple
-        // of theirs, and any 16 bits are an element.
+        // SAFETY: the caller's promise. The vectors lie in the blocks, whose length is a multiple of theirs, and any
+        // 16 bits are a valid element.
         unsafe {
             let load = |input: &[bf16; N]| {
                 let pairs = _mm512_loadu_si512(input.as_ptr().add(start).cast());
@@ -164,8 +162,8 @@ unsafe fn reduce_bf16s_avx512<const R: usize, const N: usize>(
                 _mm512_mask_blend_epi16(ODD_LANES, _mm512_srli_epi32::<16>(even_bits), odd_bits);
             let low =
                 _mm512_mask_blend_epi16(ODD_LANES, even_bits, _mm512_slli_epi32::<16>(odd_bits));
-            // Up if the lower half is more than half of a place, or just that and the upper one
-            // odd.
+            // Rounds up if the lower half is more than half of the last place, or if it is exactly half and the upper
+            // half is odd.
             let last_place = _mm512_and_si512(high, _mm512_set1_epi16(1));
             let up = _mm512_cmpgt_epu16_mask(
                 _mm512_adds_epu16(low, last_place),
@@ -206,8 +204,8 @@ unsafe fn reduce_bf16s_avx2<const R: usize, const N: usize>(
     const { assert!(R > 0 && N.is_multiple_of(LANES)) };
     let mut start = 0;
     while start < N {
-        // SAFETY: the caller's promise; the vectors lie in the blocks, whose length is a multiple
-        // of theirs, and any 16 bits are an element.
+        // SAFETY: the caller's promise. The vectors lie in the blocks, whose length is a multiple of theirs, and any
+        // 16 bits are a valid element.
         unsafe {
             let load = |input: &[bf16; N]| {
                 let pairs = _mm256_loadu_si256(input.as_ptr().add(start).cast());
@@ -229,7 +227,7 @@ unsafe fn reduce_bf16s_avx2<const R: usize, const N: usize>(
             let high =
                 _mm256_blend_epi16::<ODD_LANES>(_mm256_srli_epi32::<16>(even_bits), odd_bits);
             let low = _mm256_blend_epi16::<ODD_LANES>(even_bits, _mm256_slli_epi32::<16>(odd_bits));
-            // As above; with the first bit turned over, the comparison of signed numbers is that of
+            // The same rule as for AVX-512. With the first bit inverted, a comparison of signed numbers compares
             // unsigned ones.
             let last_place = _mm256_and_si256(high, _mm256_set1_epi16(1));
             let turned = _mm256_xor_si256(low, _mm256_set1_epi16(i16::MIN));
@@ -254,8 +252,8 @@ mod tests {
     use crate::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
     use crate::kernels::instruction_set::InstructionSet;
 
-    /// Compares a block with what one element after the other gives. Every set but the baseline is
-    /// to have a way to reduce it.
+    /// Compares a reduced block with the results element by element. Every set but the baseline must have its own way
+    /// to reduce a block.
     fn check<E: Copy, const R: usize>(
         instructions: Instructions,
         reduce: impl Fn(Instructions, [&[E; 64]; R], Option<f32>, &mut [MaybeUninit<E>; 64]) -> bool,
@@ -272,7 +270,7 @@ mod tests {
             }
             for (lane, output) in output.into_iter().enumerate() {
                 let expected = bits(element(inputs.map(|block| block[lane]), divisor));
-                // SAFETY: all of it was written, as the function said.
+                // SAFETY: all of it was written, since the function returned true.
                 let ours = bits(unsafe { output.assume_init() });
                 let all: Vec<_> = inputs.iter().map(|block| bits(block[lane])).collect();
                 assert_eq!(ours, expected, "{all:x?} {divisor:?}");
@@ -280,7 +278,7 @@ mod tests {
         }
     }
 
-    /// A NaN's payload is the compiler's choice where two are added.
+    /// When two NaNs are added, the compiler chooses the payload of the result.
     fn one_nan(value: u16, infinity: u16) -> u16 {
         if value & 0x7fff > infinity { infinity | 1 } else { value }
     }
@@ -292,7 +290,7 @@ mod tests {
                 let block = |step: u16| -> [u16; 64] {
                     std::array::from_fn(|lane| (first + lane as u16).wrapping_mul(step))
                 };
-                // The last makes sums of neighbouring exponents, many of them ties.
+                // `near` makes sums of nearby exponents, many of which are ties.
                 let near: [u16; 64] =
                     std::array::from_fn(|lane| (first + lane as u16).wrapping_add(0x380 + 0x11));
                 let inputs = [block(1), near, block(257), block(4099)];

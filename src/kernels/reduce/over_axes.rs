@@ -1,9 +1,9 @@
 //! Reduction over axes of each replica's part, then over replicas.
 //!
-//! The order of additions depends on the shapes alone. The elements that make up one result are
-//! numbered in row-major order. Tiles of 1024 are added in 16 interleaved lanes, which are added
-//! in halves; tiles follow each other within a chunk, chunks within a part, parts in replica
-//! order. Which threads compute which chunks, and in which order memory is walked, does not show.
+//! The order of additions depends only on the shapes. The elements of one result are numbered in row-major order.
+//! Tiles of 1024 elements are added in 16 interleaved lanes, and the lanes are added in halves. Tiles are added in
+//! order within a chunk, chunks within a part, and parts in replica order. The result does not depend on which
+//! threads compute which chunks, or on the order in which memory is walked.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -29,13 +29,13 @@ const TILE: usize = 1024;
 /// Interleaved sums within a tile: two vectors of float64 for AVX-512.
 const LANES: usize = 16;
 
-/// The most chunks that a part is cut into.
+/// The largest number of chunks into which a part is cut.
 const CHUNKS: usize = 64;
 
 /// Elements of the smallest chunk; a whole number of tiles.
 const SMALLEST_CHUNK: usize = 16 * TILE;
 
-/// Elements of each chunk but the last, of a part with `count` elements for each result.
+/// Elements of each chunk except the last. The part has `count` elements for each result.
 fn chunk_size(count: usize) -> usize {
     count.div_ceil(CHUNKS).next_multiple_of(TILE).max(SMALLEST_CHUNK)
 }
@@ -43,10 +43,10 @@ fn chunk_size(count: usize) -> usize {
 /// How many results are computed next to each other.
 const COLUMNS: usize = 64;
 
-/// Writes the sum or the mean over the `reduced` axes of all `inputs`, and over the inputs, to
-/// `output`, whose shape is that of the other axes. The mean divides by the number of elements
-/// that were added, over all inputs; empty inputs count none. All floats accumulate in float64,
-/// integers wrap (SUM) or are added exactly (MEAN), and the result is rounded once.
+/// Writes the sum or the mean over the `reduced` axes of all `inputs`, and over the inputs, to `output`. The shape of
+/// `output` is that of the other axes. The mean divides by the number of elements that were added, over all inputs;
+/// an empty input adds nothing to it. All floats accumulate in float64. Integers wrap (SUM) or are added exactly
+/// (MEAN). The result is rounded once.
 ///
 /// Fails with INVALID_ARGUMENT if there is no input, if inputs differ in dtype, rank or the sizes
 /// of axes that are not reduced, if the output does not fit, and for bool.
@@ -94,17 +94,17 @@ pub fn reduce_over_axes(
 /// One replica's input.
 struct AxesInput<'a> {
     view: &'a View<'a>,
-    /// The axes that stay, then those that are reduced.
+    /// The layout with the kept axes first and the reduced axes after them.
     layout: Layout,
     kept_axes: usize,
-    /// The elements that make up one result.
+    /// How many elements one result has.
     count: usize,
-    /// In the order of `walk`.
+    /// The runs, in the order of `walk`.
     runs: Runs,
     walk: Walk,
 }
 
-/// In which order memory is walked; the order of additions is the same.
+/// The order in which memory is walked. It does not change the order of additions.
 #[derive(Clone, Copy)]
 enum Walk {
     /// Result by result: position `result * count + element`.
@@ -126,7 +126,7 @@ impl<'a> AxesInput<'a> {
         let count = by_result.shape[kept_axes..].iter().product();
         let results: usize = by_result.shape[..kept_axes].iter().product();
 
-        // Neighbours in memory should be walked one after the other.
+        // The walk follows neighbours in memory.
         let nearest = |axes: Range<usize>| {
             let sized = axes.filter(|&axis| by_result.shape[axis] > 1);
             sized.map(|axis| by_result.strides()[axis]).min().unwrap_or(isize::MAX)
@@ -141,7 +141,7 @@ impl<'a> AxesInput<'a> {
         Ok(AxesInput { view, layout: by_result, kept_axes, count, runs, walk })
     }
 
-    /// The sizes of the axes that stay.
+    /// The sizes of the axes that are not reduced.
     fn kept(&self) -> &[usize] {
         &self.layout.shape[..self.kept_axes]
     }
@@ -159,7 +159,7 @@ impl<'a> AxesInput<'a> {
 
 fn reduce<K: ReductionLoop>(instructions: Instructions, parts: &[AxesInput<'_>], output: &ViewMut) {
     let results = output.layout().shape.elements();
-    // Empty parts may hide counts whose sum overflows; a float64 holds them well enough.
+    // Empty parts may have counts whose sum overflows an integer. A float64 is precise enough for the sum.
     let count: f64 = parts.iter().map(|part| part.count as f64).sum();
     let runs = Runs::new(output.layout());
     let write = |columns: Range<usize>, sums: &[K::Accumulator]| {
@@ -168,8 +168,8 @@ fn reduce<K: ReductionLoop>(instructions: Instructions, parts: &[AxesInput<'_>],
         for (value, &sum) in values.iter_mut().zip(sums) {
             value.write(K::finish(sum, count));
         }
-        // SAFETY: the values were just written; the output's view promises that it may be
-        // written, and no two calls have a column in common.
+        // SAFETY: the values were just written. The output's view guarantees that it may be written, and no two calls
+        // have a column in common.
         unsafe { runs.scatter(output.data().cast(), columns, values.assume_init_ref()) };
     };
     let longest = parts.iter().map(|part| part.chunks()).max().unwrap_or(0);
@@ -200,13 +200,13 @@ fn reduce<K: ReductionLoop>(instructions: Instructions, parts: &[AxesInput<'_>],
     });
 }
 
-/// Few results of many elements each: the workers share the chunks.
+/// Reduces to few results of many elements each: the workers divide the chunks between them.
 fn by_chunks<K: ReductionLoop>(
     instructions: Instructions,
     parts: &[AxesInput<'_>],
     columns: &Range<usize>,
 ) -> [K::Accumulator; COLUMNS] {
-    /// The workers' results; each writes those of its own chunks.
+    /// The workers' results. Each worker writes those of its own chunks.
     struct ResultRows<A>(*mut [A; COLUMNS]);
     // SAFETY: the pointer is used for rows that no two threads have in common.
     unsafe impl<A: Send> Sync for ResultRows<A> {}
@@ -243,7 +243,7 @@ fn blocks(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     range.step_by(COLUMNS).map(move |start| start..end.min(start + COLUMNS))
 }
 
-/// Slices, since compilers would write out a loop over all of [`COLUMNS`], for each element type.
+/// Adds the sums, as slices: compilers would unroll a loop over all of [`COLUMNS`] for each element type.
 #[inline(always)]
 fn add_to<K: ReductionLoop>(sums: &mut [K::Accumulator], more: &[K::Accumulator]) {
     for (sum, &more) in sums.iter_mut().zip(more) {
@@ -251,7 +251,7 @@ fn add_to<K: ReductionLoop>(sums: &mut [K::Accumulator], more: &[K::Accumulator]
     }
 }
 
-/// Adds up one chunk of each of the results `columns` into `sums`, which are as many zeros.
+/// Adds up one chunk of each of the results `columns` into `sums`, one sum for each, which start as zeros.
 fn sum_chunk<K: ReductionLoop>(
     instructions: Instructions,
     part: &AxesInput<'_>,
@@ -345,7 +345,7 @@ impl<K: ReductionLoop> Kernel for Across<'_, K> {
         let mut buffer = [MaybeUninit::<K::Input>::uninit(); COLUMNS];
         let buffer = &mut buffer[..columns.len()];
         for first in elements.clone().step_by(TILE) {
-            // Lane by lane, the sums that `sum_tile` makes, for all columns.
+            // For each column, the lanes of sums that `sum_tile` makes.
             let mut lanes = [[K::ZERO; COLUMNS]; LANES];
             for element in first..elements.end.min(first + TILE) {
                 let position = element * results + columns.start;

@@ -16,10 +16,11 @@ use crate::kernels::streaming::{self, LINE};
 use crate::kernels::strided::{Runs, TILE};
 use crate::kernels::view::{View, ViewMut};
 
-/// Elements of one reduction that one worker works on at least: of the narrowest, a cache line.
+/// The least number of elements of one reduction that one worker works on. For the narrowest type this is a cache
+/// line.
 const BLOCK: usize = 64;
 
-/// A reduction over replicas that has been checked and not yet begun.
+/// A reduction over replicas that is checked but not yet started.
 pub struct Planned<'a> {
     op: ReduceOp,
     inputs: Vec<View<'a>>,
@@ -27,9 +28,9 @@ pub struct Planned<'a> {
 }
 
 impl<'a> Planned<'a> {
-    /// The sum or the mean of `inputs`, element by element, to be written to `output`. Inputs are
-    /// added from the first to the last in a wide accumulator that is rounded once (see
-    /// [`ReductionLoop`]), so the result depends on nothing but their values and their order.
+    /// The sum or the mean of `inputs`, element by element, written to `output`. Inputs are added from the first to
+    /// the last in a wide accumulator that is rounded once (see [`ReductionLoop`]). So the result depends only on
+    /// their values and their order.
     ///
     /// Fails with INVALID_ARGUMENT if there is no input or more than 2^15, if shapes or dtypes
     /// differ, if the output's dtype is not that of the result, and for bool.
@@ -58,7 +59,7 @@ impl<'a> Planned<'a> {
         self.elements().saturating_mul(self.bytes_per_element())
     }
 
-    /// One worker's part, which no other has.
+    /// Runs one worker's part. No other worker has it.
     fn run(&self, instructions: Instructions, range: Range<usize>, streaming: bool) {
         let dtype = self.inputs[0].dtype();
         match self.op {
@@ -76,9 +77,8 @@ impl<'a> Planned<'a> {
     }
 }
 
-/// Carries out all reductions, sharing the work of all of them between the workers at once: they
-/// are entered one time, however many there are. No output shares memory with an input or another
-/// output.
+/// Carries out all reductions and divides the work of all of them between the workers at once: the workers are
+/// started one time, however many reductions there are. No output shares memory with an input or another output.
 pub fn reduce_over_replicas(instructions: Instructions, all: &mut [Planned]) {
     let all = &*all;
     let bytes = all.iter().map(Planned::bytes).fold(0, usize::saturating_add);
@@ -105,7 +105,7 @@ pub fn reduce_over_replicas(instructions: Instructions, all: &mut [Planned]) {
     });
 }
 
-/// What dtype and shape the inputs of a reduction have, which all have the same.
+/// The dtype and the shape of the inputs of a reduction, which must all have the same.
 pub(in crate::kernels) fn common(
     mut inputs: impl ExactSizeIterator<Item = (DType, Shape)>,
 ) -> Result<(DType, Shape)> {
@@ -131,7 +131,7 @@ pub fn result_dtype(op: ReduceOp, dtype: DType) -> Result<DType> {
     })
 }
 
-/// The output has the dtype of the result.
+/// Checks that the output has the dtype of the result.
 pub(super) fn check_output(op: ReduceOp, dtype: DType, output: &ViewMut) -> Result<()> {
     let expected = result_dtype(op, dtype)?;
     if output.dtype() != expected {
@@ -147,17 +147,17 @@ pub(super) fn not_reducible() -> Error {
     Error::invalid("value", "bool values cannot be reduced; convert them to numbers first")
 }
 
-/// How many elements are so many cache lines.
+/// How many elements fill `lines` cache lines.
 const fn in_lines<T>(lines: usize) -> usize {
     lines * LINE / size_of::<T>()
 }
 
-/// Gradients are floats, and what is counted has 32 bits.
+/// Whether few trainings need the reduction. Gradients are floats, and counts have 32 bits: these are usual.
 const fn is_rare<K: ReductionLoop>() -> bool {
     !K::Input::DTYPE.is_float() && size_of::<K::Input>() != size_of::<i32>()
 }
 
-/// `ONE` and `TWO` are how many elements of an input are one cache line, and two.
+/// Reduces one worker's part. `ONE` and `TWO` are the numbers of elements of an input in one cache line and in two.
 fn reduce<K: ReductionLoop, const ONE: usize, const TWO: usize>(
     instructions: Instructions,
     inputs: &[View],
@@ -167,7 +167,7 @@ fn reduce<K: ReductionLoop, const ONE: usize, const TWO: usize>(
 ) {
     let runs = Runs::new(output.layout());
     let dense = runs.is_dense() && inputs.iter().all(|input| Runs::new(input.layout()).is_dense());
-    // There is no such loop for what is rare.
+    // Rare reductions have no such loop.
     if const { !is_rare::<K>() }
         && dense
         && instructions.has_special_loops()
@@ -179,7 +179,7 @@ fn reduce<K: ReductionLoop, const ONE: usize, const TWO: usize>(
     dispatch(instructions, Tiles::<K> { inputs, output, runs: &runs, streaming, range });
 }
 
-/// Reduces up to eight dense inputs with all of them in one loop. Returns whether it did.
+/// Reduces up to eight dense inputs in one loop over all of them. Returns whether it did.
 fn few<K: ReductionLoop, const ONE: usize, const TWO: usize>(
     instructions: Instructions,
     inputs: &[View],
@@ -191,14 +191,14 @@ fn few<K: ReductionLoop, const ONE: usize, const TWO: usize>(
         ($($count:literal: $block:ident)*) => {
             match inputs.len() {
                 $($count => {
-                    // SAFETY: the output's view promises exclusive elements, all of which are written by the
-                    // worker that has their range; they need not be initialised.
+                    // SAFETY: the output's view guarantees exclusive elements. The worker that has their range writes
+                    // all of them; they need not be initialised.
                     let output = unsafe {
                         let first = output.data().cast::<MaybeUninit<K::Output>>().add(range.start);
                         std::slice::from_raw_parts_mut(first, range.len())
                     };
-                    // SAFETY: the inputs are dense, of this element type (as `Planned::new` found),
-                    // and not written meanwhile, as their views promise.
+                    // SAFETY: the inputs are dense and of this element type (as `Planned::new` found). Their views
+                    // guarantee that nobody writes them meanwhile.
                     let part = |replica: usize| unsafe { dense_part(&inputs[replica], range) };
                     let inputs = std::array::from_fn(part);
                     dispatch(instructions, Few::<K, $count, $block> { inputs, output, streaming });
@@ -216,13 +216,13 @@ fn few<K: ReductionLoop, const ONE: usize, const TWO: usize>(
 /// # Safety
 /// The view is dense, its elements are of type `T`, and the range lies in it.
 unsafe fn dense_part<'a, T>(view: &'a View, range: &Range<usize>) -> &'a [T] {
-    // SAFETY: the caller's promise, and the view's that the elements may be read while it is used.
+    // SAFETY: the caller's promise. The view guarantees that the elements may be read while it is used.
     unsafe { std::slice::from_raw_parts(view.data().cast::<T>().add(range.start), range.len()) }
 }
 
-/// All inputs in one loop, `N` elements, one cache line or two, of each after the other: with eight
-/// inputs several lines of each are slower by a quarter, with two inputs one line is slower where
-/// the caches hold them. The slices are equally long.
+/// All inputs in one loop, which takes `N` elements of each input at a time: one cache line or two. With eight
+/// inputs, several lines of each are slower by a quarter; with two inputs, one line is slower when the caches hold
+/// the inputs. The slices are equally long.
 struct Few<'a, K: ReductionLoop, const R: usize, const N: usize> {
     inputs: [&'a [K::Input]; R],
     output: &'a mut [MaybeUninit<K::Output>],
@@ -236,7 +236,7 @@ impl<K: ReductionLoop, const R: usize, const N: usize> Kernel for Few<'_, K, R, 
             unreachable!("`reduce` asked");
         }
         let Few { inputs, output, streaming } = self;
-        // Whole lines are streamed: a block that begins at a line is some of them.
+        // Whole lines are streamed. A block that begins at a line is a number of whole lines.
         let ahead = (output.as_ptr().addr().wrapping_neg() % LINE) / size_of::<K::Output>();
         let ahead = if streaming { ahead.min(output.len()) } else { 0 };
         let blocks = (output.len() - ahead) / N;
@@ -247,7 +247,7 @@ impl<K: ReductionLoop, const R: usize, const N: usize> Kernel for Few<'_, K, R, 
                 let part = |slice: &[K::Input]| &*slice.as_ptr().add(start).cast();
                 (inputs.map(part), &mut *output.as_mut_ptr().add(start).cast())
             };
-            // Of its own, so that no store to it can be one to an input.
+            // The sums have their own memory, so that no store to them can be a store to an input.
             let mut sums = Aligned([MaybeUninit::uninit(); N]);
             K::block::<R, N>(instructions, inputs, &mut sums.0);
             if streaming {
@@ -265,7 +265,7 @@ impl<K: ReductionLoop, const R: usize, const N: usize> Kernel for Few<'_, K, R, 
     }
 }
 
-/// A block in the first cache.
+/// A block that stays in the first cache.
 #[repr(align(64))]
 struct Aligned<T, const N: usize>([MaybeUninit<T>; N]);
 
@@ -279,8 +279,8 @@ fn stream_block<T, const N: usize>(
     const { assert!((N * size_of::<T>()).is_multiple_of(LINE)) };
     debug_assert!(to.as_ptr().addr().is_multiple_of(LINE));
     for line in 0..N * size_of::<T>() / LINE {
-        // SAFETY: the block is whole lines, as asserted, at a place of its own that its caller
-        // found to begin at one.
+        // SAFETY: the block is whole lines, as asserted. It does not overlap with the target, which the caller found
+        // to begin at a line.
         unsafe {
             streaming::write_line(
                 instructions,
@@ -291,7 +291,7 @@ fn stream_block<T, const N: usize>(
     }
 }
 
-/// A function of its own, for the compiler to know that `output` overlaps with nothing.
+/// A separate function, from which the compiler can see that `output` overlaps with nothing.
 #[inline(always)]
 fn few_slices<K: ReductionLoop, const R: usize>(
     inputs: [&[K::Input]; R],
@@ -302,8 +302,8 @@ fn few_slices<K: ReductionLoop, const R: usize>(
     }
 }
 
-/// Any number of inputs with any strides: a tile of sums at a time, to which one input after the
-/// other is added. The order of additions is that of `Few`.
+/// Any number of inputs with any strides. It works on a tile of sums at a time, and adds one input after the other to
+/// it. The order of additions is that of `Few`.
 struct Tiles<'a, K: ReductionLoop> {
     inputs: &'a [View<'a>],
     output: *mut K::Output,
@@ -349,8 +349,7 @@ impl<K: ReductionLoop> Kernel for Tiles<'_, K> {
             for (result, &sum) in results.iter_mut().zip(sums.iter()) {
                 result.write(K::finish(sum, count));
             }
-            // SAFETY: the results were just written; the output may be written, and the tile is
-            // this worker's alone.
+            // SAFETY: the results were just written. The output may be written, and no other worker has this tile.
             unsafe {
                 if stream_tiles {
                     let to = self.output.add(tile.start).cast();

@@ -1,8 +1,8 @@
-//! What SUM and MEAN do with one element: how it is widened, added and rounded.
+//! What SUM and MEAN do with one element: how they widen it, add it and round it.
 //!
-//! Over replicas 16-bit floats accumulate in float32 and float32 in float64; over axes all floats
-//! accumulate in float64. The sum is rounded once, at the end. Integers wrap in SUM; for MEAN they
-//! are added exactly and divided in float64.
+//! Over replicas, 16-bit floats accumulate in float32, and float32 in float64. Over axes, all floats accumulate in
+//! float64. The sum is rounded once, at the end. Integers wrap in SUM; for MEAN they are added exactly and divided in
+//! float64.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -38,13 +38,13 @@ impl ReduceOp {
 
 /// How elements of one type become a result.
 pub trait ReductionLoop: 'static {
-    /// What is reduced.
+    /// The type of the elements that are reduced.
     type Input: Element;
-    /// What is added up.
+    /// The type of the sums.
     type Accumulator: Copy + Send + Sync;
-    /// What comes out.
+    /// The type of the result.
     type Output: Element;
-    /// The sum of nothing.
+    /// The sum of no elements.
     const ZERO: Self::Accumulator;
     /// One element as a sum.
     fn widen(element: Self::Input) -> Self::Accumulator;
@@ -63,8 +63,8 @@ pub trait ReductionLoop: 'static {
         Self::finish(sum, R as f64)
     }
 
-    /// What [`ReductionLoop::element`] gives, for a block of each input: `N` elements, a cache line or
-    /// several. It may use `instructions`.
+    /// The results of [`ReductionLoop::element`] for a block of each input. A block is `N` elements: one cache line
+    /// or several. It may use `instructions`.
     #[inline(always)]
     fn block<const R: usize, const N: usize>(
         _: Instructions,
@@ -143,8 +143,7 @@ fn f64_to_f32(value: f64) -> f32 {
     value as f32
 }
 
-/// The block of a 16-bit float: by `$reduce` with `$divisor` where the processor can, else element
-/// by element.
+/// Reduces a block of a 16-bit float by `$reduce` with `$divisor` if the processor can, else element by element.
 macro_rules! narrow_block {
     ($float:ty, $reduce:ident, $divisor:expr) => {
         #[inline(always)]
@@ -162,11 +161,11 @@ macro_rules! narrow_block {
     };
 }
 
-/// The means of two blocks of float32, by additions in float32. Returns false, with an output of no
-/// use, if a sum is not finite.
+/// The means of two blocks of float32, by additions in float32. If a sum is not finite it returns false, and the
+/// output has no meaning.
 ///
-/// The bits are those of a sum in float64 that is halved and rounded once: half of the sum that was
-/// rounded first is exact unless it is denormal, and then the sum was exact.
+/// The bits are those of a sum in float64 that is halved and rounded once. Half of the sum that was rounded first is
+/// exact unless it is denormal, and if it is denormal, the sum was exact.
 #[inline(always)]
 fn mean_of_two<const N: usize>(
     first: &[f32; N],
@@ -194,8 +193,7 @@ float_reductions! {
         #[inline(always)]
         fn element<const R: usize>(elements: [f32; R]) -> f32 {
             if R == 2 {
-                // A float64 has more than twice the digits, so rounding the sum to it first
-                // changes nothing.
+                // A float64 has more than twice as many digits, so first rounding the sum to it would change nothing.
                 return elements[0] + elements[1];
             }
             let mut sum = f64::from(elements[0]);
@@ -222,11 +220,11 @@ float_reductions! {
     f64, f64, f64::from, f64::from, f64::from, {}, {};
 }
 
-/// The most elements that are added over replicas.
+/// The largest number of elements that are added over replicas.
 pub const MAX_ADDENDS: usize = 1 << 15;
 
-/// The exact sum of up to [`MAX_ADDENDS`] 64-bit integers, as vectors can add it: the sums of their
-/// upper and of their lower 32 bits.
+/// The exact sum of up to [`MAX_ADDENDS`] 64-bit integers, in a form that vectors can add: the sum of their upper 32
+/// bits and the sum of their lower 32 bits.
 #[derive(Clone, Copy)]
 pub struct Halves {
     high: i64,
@@ -249,7 +247,7 @@ impl Halves {
     /// The sum, rounded once.
     #[inline(always)]
     fn to_f64(self) -> f64 {
-        // Both halves are exact in a float64, and so is the upper one in its place.
+        // Both halves are exact in a float64, and so is the upper half times 2^32.
         let high = self.high + (self.low >> 32);
         let low = self.low & 0xffff_ffff;
         high as f64 * 4_294_967_296.0 + low as f64
@@ -263,11 +261,11 @@ macro_rules! integer_sums {
     )*};
 }
 
-// Those of signed integers have the same bits.
+// Sums of signed integers have the same bits as those of unsigned ones.
 integer_sums! { Sum: u8, u16, u32, u64 }
 integer_sums! { SumOverAxes: u8, u16, u32, u64 }
 
-/// The wide type holds the sum of as many elements as memory can hold.
+/// The wide type can hold the sum of as many elements as memory can hold.
 macro_rules! integer_means {
     ($($name:ident<$integer:ty> -> $mean:ty, $wide:ty;)*) => {$(
         reduction!($name<$integer> -> $mean, $wide, 0,
@@ -287,7 +285,7 @@ integer_means! {
     MeanOverAxes<u64> -> f64, i128;
 }
 
-/// An `i32` holds the sum of [`MAX_ADDENDS`] of these.
+/// An `i32` can hold the sum of [`MAX_ADDENDS`] of these.
 macro_rules! small_integer_means {
     ($($integer:ty),*) => {$(
         reduction!(Mean<$integer> -> f32, i32, 0,
@@ -303,7 +301,7 @@ macro_rules! small_integer_means {
 
 small_integer_means! { i8, u8, i16, u16 }
 
-// The sum of as many 32-bit integers is exact in float64.
+// The sum of [`MAX_ADDENDS`] 32-bit integers is exact in float64.
 reduction!(Mean<i32> -> f64, f64, 0.0,
     |element| f64::from(element), |left, right| left + right, |sum, count| sum / count);
 reduction!(Mean<u32> -> f64, f64, 0.0,

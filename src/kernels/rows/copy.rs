@@ -1,4 +1,4 @@
-//! Rows, the slices along dimension 0: gathered by number, stacked one by one, filled with bytes.
+//! Rows, which are slices along dimension 0: gathered by number, stacked one by one, and filled with bytes.
 
 use std::ptr;
 
@@ -9,9 +9,9 @@ use crate::kernels::view::{View, ViewMut};
 
 /// Copies row `rows[i]` of `source` to row `i` of `target`, for all of `rows`.
 ///
-/// `target` is contiguous, has the dtype of `source`, the same dimensions but the first, and at
-/// least `rows.len()` rows. The two do not overlap. INVALID_ARGUMENT if the views do not fit each
-/// other, OUT_OF_RANGE if there is no such row; nothing is copied then.
+/// `target` is contiguous, has the dtype and the dimensions of `source` except the first, and at least `rows.len()`
+/// rows. The two do not overlap. Fails, with nothing copied, with INVALID_ARGUMENT if the views do not fit each
+/// other, and with OUT_OF_RANGE if there is no such row.
 pub fn copy_rows(source: &View, rows: &[u64], target: &mut ViewMut) -> Result<()> {
     let layout = source.layout();
     let Some(&available) = layout.shape.first() else {
@@ -23,13 +23,13 @@ pub fn copy_rows(source: &View, rows: &[u64], target: &mut ViewMut) -> Result<()
     let row = Layout::strided(layout.shape.without(0), &layout.strides()[1..])?;
     let bytes = checked_target(source, &row, target, rows.len())?;
     let step = layout.strides()[0] as usize * source.dtype().size();
-    // A row of a few bytes is a label or an index, and its copy is one load and one store; the
-    // call that copies any number of bytes costs more than they do.
+    // A row of a few bytes is a label or an index. Its copy is one load and one store, which cost less than a call
+    // that copies any number of bytes.
     match (row.is_contiguous(), bytes) {
         (_, 0) => {}
-        // SAFETY: `copy_sized` asks for what was just checked: every number is below the rows
-        // that the view promises to reach, whose contiguous rows have `bytes` bytes, and `target`
-        // has room for as many rows as there are numbers.
+        // SAFETY: the requirements of `copy_sized` were just checked: every number is below the number of rows, which
+        // the view guarantees; its contiguous rows have `bytes` bytes; and `target` has memory for as many rows as
+        // there are numbers.
         (true, 1) => unsafe { copy_sized::<1>(source.data(), step, rows, target.data()) },
         // SAFETY: as above.
         (true, 2) => unsafe { copy_sized::<2>(source.data(), step, rows, target.data()) },
@@ -58,14 +58,13 @@ pub fn copy_rows(source: &View, rows: &[u64], target: &mut ViewMut) -> Result<()
 
 /// Copies all of `source` to row `position` of `target`.
 ///
-/// `target` is contiguous, has the dtype of `source`, and its dimensions but the first are those
-/// of `source`. The two do not overlap. INVALID_ARGUMENT if the views do not fit each other or
-/// `target` has no such row.
+/// `target` is contiguous and has the dtype of `source`. Its dimensions after the first are those of `source`. The
+/// two do not overlap. Fails with INVALID_ARGUMENT if the views do not fit each other or `target` has no such row.
 pub fn copy_to_row(source: &View, target: &mut ViewMut, position: usize) -> Result<()> {
     let rows = position.checked_add(1).ok_or_else(|| Error::invalid("position", "too large"))?;
     let bytes = checked_target(source, source.layout(), target, rows)?;
-    // SAFETY: the target has a row `position` of `bytes` bytes, the source that many in its
-    // layout, and what is written overlaps with nothing that is read.
+    // SAFETY: row `position` of the target has `bytes` bytes, and so has the layout of the source. The two do not
+    // overlap.
     unsafe {
         let to = target.data().add(position * bytes);
         if source.layout().is_contiguous() {
@@ -77,8 +76,8 @@ pub fn copy_to_row(source: &View, target: &mut ViewMut, position: usize) -> Resu
     Ok(())
 }
 
-/// Copies `bytes` into the contiguous `target`, from its byte `offset` on. INVALID_ARGUMENT if
-/// they do not fit.
+/// Copies `bytes` into the contiguous `target`, from its byte `offset` on. Fails with INVALID_ARGUMENT if they do not
+/// fit.
 pub fn write_bytes(target: &mut ViewMut, offset: usize, bytes: &[u8]) -> Result<()> {
     let capacity = target.layout().shape.bytes(target.dtype())?;
     let end = offset.checked_add(bytes.len());
@@ -91,13 +90,13 @@ pub fn write_bytes(target: &mut ViewMut, offset: usize, bytes: &[u8]) -> Result<
             ),
         ));
     }
-    // SAFETY: the range was just checked to lie in the view, whose builder promised that nobody
-    // else has access to it, so that it does not overlap with `bytes` either.
+    // SAFETY: the range was just checked to lie in the view. The view's builder guaranteed that nobody else has
+    // access to it, so it does not overlap with `bytes` either.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), target.data().add(offset), bytes.len()) };
     Ok(())
 }
 
-/// Checks that `target` takes `rows` rows like `row`, and returns the bytes of one.
+/// Checks that `target` can hold `rows` rows like `row`, and returns the bytes of one row.
 fn checked_target(source: &View, row: &Layout, target: &ViewMut, rows: usize) -> Result<usize> {
     let shape = target.layout().shape;
     let fits = source.dtype() == target.dtype()

@@ -1,4 +1,4 @@
-//! Slices along dimension 0, picked by number.
+//! Slices along dimension 0, selected by number.
 
 mod copy;
 pub mod order;

@@ -1,24 +1,24 @@
-//! Which rows of a table were named, and by which of the entries that name them.
+//! Which rows of a table were named, and which entries name each row.
 //!
-//! The order is a function of the names alone: rows ascend, and the entries of one row follow each
-//! other in the order in which they were added.
+//! The order depends only on the names: rows ascend, and the entries of one row follow each other in the order in
+//! which they were added.
 
 use std::collections::TryReserveError;
 use std::ops::Range;
 
-/// The bits by which one pass of the sort orders rows.
+/// How many bits of the row numbers one pass of the sort uses.
 const DIGIT: u32 = 11;
 
-/// Fewer entries than this are compared, which then is faster than counting digits.
+/// Fewer entries than this are sorted by comparisons, which is faster for them than counting digits.
 const FEW: usize = 512;
 
-/// Row numbers, sorted; each knows which entry it is. The memory is kept when it is cleared.
+/// Row numbers, sorted. Each has the number of its entry. The memory is kept when they are cleared.
 #[derive(Debug, Default)]
 pub struct RowOrder {
     entries: Vec<OrderEntry>,
-    /// As much room again, for sorting.
+    /// As many entries again, as memory for sorting.
     spare: Vec<OrderEntry>,
-    /// Where the entries of each row begin, and behind them where those of the last one end.
+    /// Where the entries of each row begin, and at the end where those of the last row end.
     bounds: Vec<usize>,
 }
 
@@ -31,13 +31,13 @@ struct OrderEntry {
 /// An index that is no row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSuchRow {
-    /// Where it stands among those that were given.
+    /// The position among the indices that were passed.
     pub position: usize,
-    /// What it is.
+    /// The index.
     pub index: i64,
 }
 
-/// The first of `indices` that is not in [0, `rows`).
+/// Fails with the first of `indices` that is not in [0, `rows`).
 pub fn check(indices: &[i64], rows: usize) -> Result<(), NoSuchRow> {
     let wrong = |index: &i64| usize::try_from(*index).map_or(true, |row| row >= rows);
     match indices.iter().position(wrong) {
@@ -47,7 +47,7 @@ pub fn check(indices: &[i64], rows: usize) -> Result<(), NoSuchRow> {
 }
 
 impl RowOrder {
-    /// Forgets all entries and makes room for `entries` of them.
+    /// Removes all entries and reserves memory for `entries` of them.
     pub fn start(&mut self, entries: usize) -> Result<(), TryReserveError> {
         self.entries.clear();
         self.spare.clear();
@@ -57,7 +57,7 @@ impl RowOrder {
         self.bounds.try_reserve(entries.saturating_add(1))
     }
 
-    /// Adds entries that name `rows`, numbered on from those before them.
+    /// Adds entries that name `rows`. Their numbers follow those of the entries before.
     pub fn add_rows(&mut self, rows: &[usize]) {
         let first = self.entries.len();
         let entries = rows.iter().enumerate();
@@ -65,7 +65,7 @@ impl RowOrder {
             .extend(entries.map(|(position, &row)| OrderEntry { row, number: first + position }));
     }
 
-    /// The same for indices of a table of `rows` rows, which are checked while they are copied:
+    /// Adds entries that name the indices of a table of `rows` rows. The indices are checked while they are copied:
     /// later changes of their memory have no effect.
     pub fn add_indices(&mut self, indices: &[i64], rows: usize) -> Result<(), NoSuchRow> {
         let first = self.entries.len();
@@ -85,7 +85,7 @@ impl RowOrder {
         self.entries.len()
     }
 
-    /// Sorts the entries, all of rows below `rows`. Nothing is allocated.
+    /// Sorts the entries. All name rows below `rows`. Nothing is allocated.
     pub fn sort(&mut self, rows: usize) {
         if self.entries.len() < FEW {
             self.entries.sort_unstable();
@@ -103,7 +103,7 @@ impl RowOrder {
         self.bounds.push(self.entries.len());
     }
 
-    /// Sorts by some bits of the rows, and keeps the order of entries that have the same.
+    /// Sorts by some bits of the rows, and keeps the order of entries in which these bits are equal.
     fn sort_by_digit(&mut self, shift: u32) {
         let digit = |entry: &OrderEntry| (entry.row >> shift) & ((1 << DIGIT) - 1);
         let mut places = [0usize; 1 << DIGIT];
@@ -121,28 +121,28 @@ impl RowOrder {
         std::mem::swap(&mut self.entries, &mut self.spare);
     }
 
-    /// How many different rows were named, once they are sorted.
+    /// How many different rows were named. The entries are sorted.
     pub fn rows(&self) -> usize {
         self.bounds.len().saturating_sub(1)
     }
 
-    /// The `position`-th of them.
+    /// The `position`-th of the named rows.
     pub fn row(&self, position: usize) -> usize {
         self.entries[self.bounds[position]].row
     }
 
-    /// Where, among all sorted entries, those are that name it.
+    /// The range, in the sorted entries, of those that name this row.
     pub fn entries_of(&self, position: usize) -> Range<usize> {
         self.bounds[position]..self.bounds[position + 1]
     }
 
-    /// The number of a sorted entry, if there are as many. Of one row's, numbers ascend.
+    /// The number of a sorted entry, or `None` past the last. Within one row the numbers ascend.
     pub fn number(&self, entry: usize) -> Option<usize> {
         self.entries.get(entry).map(|entry| entry.number)
     }
 
-    /// The positions of the rows whose first entry lies in a range of the sorted entries: ranges
-    /// that do not overlap share no row.
+    /// The positions of the rows whose first entry lies in a range of the sorted entries. Ranges that do not overlap
+    /// share no row.
     pub fn rows_within(&self, entries: Range<usize>) -> Range<usize> {
         let firsts = &self.bounds[..self.rows()];
         let position = |entry: usize| firsts.partition_point(|&first| first < entry);

@@ -1,4 +1,4 @@
-//! Scatter updates: rows of a tensor changed by number, in order.
+//! Scatter updates: they change rows of a tensor by number, in order.
 
 use std::ops::Range;
 use std::slice;
@@ -12,7 +12,7 @@ use crate::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16
 use crate::kernels::layout::Shape;
 use crate::kernels::view::{View, ViewMut};
 
-/// What a scatter update does with an element of the target and one of the values.
+/// What a scatter update does with an element of the target and an element of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScatterOp {
     /// `to += from`
@@ -23,9 +23,9 @@ pub enum ScatterOp {
     Multiply,
     /// `to /= from`; integers are truncated towards zero.
     Divide,
-    /// The smaller of the two; NaN if either is.
+    /// The smaller of the two; NaN if one of them is.
     Minimum,
-    /// The larger of the two; NaN if either is.
+    /// The larger of the two; NaN if one of them is.
     Maximum,
     /// `to = from`
     Update,
@@ -46,9 +46,8 @@ impl ScatterOp {
     }
 }
 
-/// Combines row `i` of `values` into row `indices[i]` of `target`, for all rows in order; a row
-/// that is named twice is changed twice. Integers wrap; 16-bit floats are computed in float32 and
-/// rounded after each row.
+/// Combines row `i` of `values` into row `indices[i]` of `target`, for all rows in order. A row that is named twice
+/// is changed twice. Integers wrap. 16-bit floats are computed in float32 and rounded after each row.
 ///
 /// Both are contiguous, of one dtype, and agree in all dimensions but the first. Fails, with
 /// nothing changed, with OUT_OF_RANGE for an index that is no row of `target`, and with
@@ -105,8 +104,8 @@ fn checked_row(values: &View, rows: usize, target: &ViewMut) -> Result<usize> {
     Ok(to[1..].iter().product())
 }
 
-/// The workers share out the columns, so that each goes through the rows in order: the result does
-/// not depend on their number.
+/// Divides the columns between the workers. Each worker goes through all rows in order, so the result does not depend
+/// on the number of workers.
 fn each_row<T: Copy + Send + Sync>(
     values: &View,
     indices: &[i64],
@@ -118,10 +117,10 @@ fn each_row<T: Copy + Send + Sync>(
     workers::for_each_range(row, bytes, &|columns: Range<usize>| {
         let (from, to) = (values.data().cast::<T>(), target.data().cast::<T>());
         for (position, &index) in indices.iter().enumerate() {
-            // SAFETY: the views promise contiguous, initialised elements of T's size at T's
-            // alignment that do not overlap. `checked_row` made sure that `values` has a row
-            // `position` of `row` elements and `scatter` that `target` has a row `index`. The
-            // columns are this worker's alone, so no two workers have a slice of the same element.
+            // SAFETY: the views guarantee contiguous, initialised elements that do not overlap, of T's size and
+            // alignment. `checked_row` made sure that `values` has a row `position` of `row` elements, and `scatter`
+            // that `target` has a row `index`. No other worker has these columns, so no two workers have a slice of
+            // the same element.
             let (from, to) = unsafe {
                 (
                     slice::from_raw_parts(from.add(position * row + columns.start), columns.len()),
@@ -140,10 +139,10 @@ fn each_row<T: Copy + Send + Sync>(
 
 /// The arithmetic of one element type.
 pub(in crate::kernels) trait Arithmetic: Element {
-    /// What nothing can be divided by, if there is such a number.
+    /// The number that cannot be a divisor, if there is one.
     const NO_DIVISOR: Option<Self>;
 
-    /// The new element.
+    /// The element of the target after the update.
     fn combined(op: ScatterOp, to: Self, from: Self) -> Self;
 }
 
@@ -170,7 +169,7 @@ macro_rules! integers {
 
 integers! { i8 i16 i32 i64 u8 u16 u32 u64 }
 
-/// Floats through a type that computes: themselves, or float32 for the 16-bit ones.
+/// Floats are computed in a type that has arithmetic: their own, or float32 for the 16-bit floats.
 macro_rules! floats {
     ($($float:ty, $widen:expr, $narrow:expr;)*) => {$(
         impl Arithmetic for $float {
@@ -183,7 +182,7 @@ macro_rules! floats {
                     ScatterOp::Subtract => $narrow($widen(to) - $widen(from)),
                     ScatterOp::Multiply => $narrow($widen(to) * $widen(from)),
                     ScatterOp::Divide => $narrow($widen(to) / $widen(from)),
-                    // A comparison with NaN is false, so that NaN stays, whichever side it is on.
+                    // A comparison with NaN is false, so NaN is kept on both sides.
                     ScatterOp::Minimum if to <= from || to.is_nan() => to,
                     ScatterOp::Maximum if to >= from || to.is_nan() => to,
                     _ => from,

@@ -1,9 +1,9 @@
 //! Adding up the rows that replicas contribute to the gradient of a table.
 //!
-//! The sum of a row runs over all entries that name it, in the order in which they were added: by
-//! replica, then by position. It is float64, as that of a dense gradient
-//! ([`weighted_sum`](crate::kernels::update::weighted_sum)), so that an update finishes it in the
-//! same way. A row is added up by one worker, so threads do not show in the bits.
+//! The sum of a row runs over all entries that name it, in the order in which they were added: by replica, then by
+//! position. It is float64, like the sum of a dense gradient
+//! ([`weighted_sum`](crate::kernels::update::weighted_sum)), so that an update uses both in the same way. One worker
+//! adds up a row, so the bits do not depend on the threads.
 
 use std::ops::Range;
 
@@ -15,24 +15,23 @@ use crate::kernels::prefetch::{ROWS_AHEAD, prefetch};
 use crate::kernels::rows::order::RowOrder;
 use crate::kernels::view::{View, ViewMut};
 
-/// Some rows, one for each of as many entries of an order.
+/// Some rows, one for each entry of a range of an order.
 #[derive(Clone, Copy, Debug)]
 pub struct RowPart<'a> {
-    /// The rows: contiguous, and in the first dimension as many as there are entries.
+    /// The rows: contiguous, and as many in the first dimension as there are entries.
     pub values: View<'a>,
-    /// What each element is multiplied with.
+    /// The factor of each element.
     pub factor: f64,
 }
 
-/// Writes, for every row of `order`, the sum of factor × row over the entries that name it to
-/// `sums`, in the order's own order.
+/// Writes to `sums`, for every row of `order`, the sum of factor × row over the entries that name it. The sums are in
+/// the order's own order.
 ///
-/// The first entries are those of `accumulated`, float64 and of factor 1; then come those of
-/// `parts`, one after the other. Nothing is allocated.
+/// The first entries are those of `accumulated`, which is float64 and has the factor 1. The entries of `parts`
+/// follow, one part after the other. Nothing is allocated.
 ///
-/// Asserted, not reported: all are contiguous, their rows have the elements that those of `sums`
-/// have, entries and rows are as many as the order says, `parts` are of one dtype that
-/// gradients can have, and `sums` is float64.
+/// Asserted, not reported: all views are contiguous; their rows have as many elements as those of `sums`; there are
+/// as many entries and rows as in the order; `parts` are of one dtype that gradients can have; `sums` is float64.
 pub fn sum_rows(
     instructions: Instructions,
     order: &RowOrder,
@@ -66,8 +65,8 @@ pub fn sum_rows(
     });
 }
 
-/// One worker's part: the sums of some rows, which no other worker has. The views are as
-/// `sum_rows` asserted, and the parts of type `T`.
+/// One worker's part: the sums of some rows, which no other worker has. The views are as `sum_rows` asserted, and the
+/// parts are of type `T`.
 struct RowSums<'a, T> {
     order: &'a RowOrder,
     accumulated: Option<View<'a>>,
@@ -83,7 +82,7 @@ impl<T: GradientElement> Kernel for RowSums<'_, T> {
     fn run(self, instructions: Instructions) {
         for position in self.rows.clone() {
             let first = self.sums.data().cast::<f64>().wrapping_add(position * self.width);
-            // SAFETY: the sums have this row, which is this worker's alone; zeros are f64s.
+            // SAFETY: the sums have this row, and no other worker has it; zeros are valid f64s.
             let sum = unsafe {
                 first.write_bytes(0, self.width);
                 std::slice::from_raw_parts_mut(first, self.width)
@@ -118,7 +117,7 @@ enum RowTerm<'a, T> {
 }
 
 impl<T: GradientElement> RowSums<'_, T> {
-    /// The term of a sorted entry, if there are as many.
+    /// The term of a sorted entry, or `None` past the last.
     #[inline(always)]
     fn term(&self, entry: usize) -> Option<RowTerm<'_, T>> {
         let mut number = self.order.number(entry)?;
@@ -139,7 +138,7 @@ impl<T: GradientElement> RowSums<'_, T> {
         None
     }
 
-    /// Row `number` of a view of type `E` that has it.
+    /// Row `number` of a view of type `E`, which has this row.
     #[inline(always)]
     fn row<'v, E>(&self, view: &'v View, number: usize) -> &'v [E] {
         let first = view.data().cast::<E>().wrapping_add(number * self.width);
@@ -217,7 +216,7 @@ mod tests {
         let noise = |index: usize| ((index * 7919) % 1009) as f32 / 1009.0 - 0.3;
         let values: Vec<f32> = (0..ENTRIES * WIDTH).map(noise).collect();
         let part = rows(&values, WIDTH);
-        // One row has a third of all entries.
+        // A third of all entries name one row.
         let named: Vec<usize> =
             (0..ENTRIES).map(|index| if index % 3 == 0 { 5 } else { index % 97 }).collect();
         let order = order(&named);

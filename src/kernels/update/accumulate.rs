@@ -1,8 +1,8 @@
-//! Adding contributions of one run to a float64 sum that an update some runs later starts from.
+//! Adding the contributions of one run to a float64 sum, from which an update some runs later starts.
 //!
-//! The sum has eight bytes an element whatever the gradient's type. So the additions of several
-//! runs are those that one run with all of their contributions would do, in the same order, and
-//! give the same bits. A run costs R·g + 16 bytes an element, the first one R·g + 8.
+//! The sum has eight bytes an element, whatever the gradient's type. One run with all of the contributions of several
+//! runs would do the same additions in the same order, so the bits are the same. A run costs R·g + 16 bytes an
+//! element, the first run R·g + 8.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -14,11 +14,11 @@ use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
 use crate::kernels::update::weighted_sum::{Contribution, common_dtype};
 use crate::kernels::view::SpanMut;
 
-/// `sum` ← `sum` + Σ factor × gradient over `contributions`, or, if it is `fresh`, the latter alone
-/// (what it held before is not read), for the elements of `part`, on this thread.
+/// Sets `sum` to `sum` + Σ factor × gradient over `contributions`, for the elements of `part`, on this thread. If
+/// `fresh`, it sets `sum` to the second term alone, and does not read what `sum` held before.
 ///
-/// Asserted, not reported: `sum` is float64, and the contributions, of which there is one at
-/// least, are of one type and of its length.
+/// Asserted, not reported: `sum` is float64; there is at least one contribution; the contributions are of one type
+/// and of the length of `sum`.
 ///
 /// # Safety
 /// Nobody else reads or writes the elements of the part in `sum` meanwhile.
@@ -33,7 +33,7 @@ pub unsafe fn accumulate(
     assert!(sum.dtype() == DType::Float64 && range.end <= elements);
     let dtype = common_dtype(contributions, elements).expect("a sum is of something");
     let sum = sum.data().cast::<MaybeUninit<f64>>().wrapping_add(range.start);
-    // SAFETY: the span has the range, and the caller guarantees that it is nobody else's.
+    // SAFETY: the span has the range, and the caller guarantees that nobody else uses it.
     let sum = unsafe { std::slice::from_raw_parts_mut(sum, range.len()) };
     for_gradient_dtype!(dtype, G => {
         let element = std::marker::PhantomData::<G>;
@@ -41,8 +41,8 @@ pub unsafe fn accumulate(
     });
 }
 
-/// The elements of the sum in the range. The contributions have the range, too, and are of type
-/// `G`. A sum that is not fresh is initialised.
+/// The elements of the sum in the range. The contributions have the range, too, and are of type `G`. If the sum is
+/// not fresh, it is initialised.
 struct AccumulatedRange<'a, G> {
     sum: &'a mut [MaybeUninit<f64>],
     fresh: bool,
@@ -70,7 +70,7 @@ impl<G: GradientElement> Kernel for AccumulatedRange<'_, G> {
     }
 }
 
-/// `sum` is initialised.
+/// The caller has initialised `sum`.
 #[inline(always)]
 fn add<G: GradientElement>(
     instructions: Instructions,

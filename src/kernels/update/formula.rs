@@ -2,13 +2,13 @@
 
 use crate::kernels::float::real::Real;
 
-/// What an update does to one element: the step of an optimizer with all of its scalars filled in.
+/// What an update does to one element: the step of an optimizer with the values of all of its scalars.
 ///
 /// `apply` takes the weight, the element of each state slot and the gradient, and returns the new
 /// weight and the new state. Implementations are marked `#[inline(always)]`, so that the loop
 /// around them is compiled for each instruction set.
 pub trait Formula<const SLOTS: usize>: Copy + Sync {
-    /// Whether few trainings use it: then one loop does for every number of replicas.
+    /// Whether few trainings use the formula. If so, one loop serves every number of replicas.
     const IS_RARE: bool = false;
 
     /// The type of the elements.

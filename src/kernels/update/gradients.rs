@@ -1,8 +1,8 @@
 //! How a loop over a [`WeightedSum`] makes gradients, block by block.
 //!
-//! There is a way for every sum, and quicker ones for the usual sums. Each is a value that holds all that it
-//! needs: a loop has it in registers, where what is behind a reference would be read again for each
-//! block, since the loop writes memory. The ways give the same bits.
+//! There is one general way that works for every sum, and there are faster ways for the usual sums. Each way is a
+//! value that holds all that it needs, so that a loop keeps it in registers. Data behind a reference would be read
+//! again for each block, because the loop writes memory. All ways give the same bits.
 
 use std::marker::PhantomData;
 
@@ -16,28 +16,27 @@ use crate::kernels::update::weighted_sum::{Contribution, Finish, Scale, Weighted
 
 /// A way to make gradients of type `T`.
 pub(super) trait MakeGradients<T>: Copy {
-    /// Whether it is only used where nothing but the sum enters a gradient.
+    /// Whether this way is only used if nothing but the sum enters a gradient.
     const IS_USUAL: bool;
 
-    /// The `N` elements from `start` on. Asks for what later blocks need. Inlined.
+    /// The `N` elements from `start` on. It also prefetches what later blocks need. Inlined.
     ///
     /// # Safety
-    /// The sum that it was made for has these elements.
+    /// The sum for which this value was made has these elements.
     unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N];
 }
 
-/// A loop over a sum's elements, to be compiled once for each way. The choice is made before the loop, in
-/// types: a branch in it for what the sum does not need would keep compilers from holding blocks, buffer
-/// addresses and factors in registers.
+/// A loop over a sum's elements, which is compiled once for each way. The way is chosen before the loop, in types. A
+/// branch in the loop for cases that the sum does not have would keep compilers from holding blocks, buffer addresses
+/// and factors in registers.
 pub(super) trait GradientLoop<T> {
     /// Runs the loop. Inlined.
     fn run<W: MakeGradients<T>>(self, instructions: Instructions, gradients: W);
 }
 
 impl<'a> WeightedSum<'a> {
-    /// Runs the loop in the best way for the sum, whose finish is `finish` and whose contributions are of
-    /// type `G`: in the way for every sum unless `is_usual`, which is false where more than the sum enters a
-    /// gradient.
+    /// Runs the loop in the best way for the sum. The finish of the sum is `finish`, and its contributions are of
+    /// type `G`. If `is_usual` is false, more than the sum enters a gradient, and the loop runs in the general way.
     #[inline(always)]
     pub(super) fn run<G: GradientElement, T: Real>(
         &self,
@@ -75,13 +74,13 @@ impl<'a> WeightedSum<'a> {
         }
     }
 
-    /// The way for every sum whose contributions are of type `G`.
+    /// The general way, for contributions of type `G`.
     pub(super) fn every<G, T>(&self, finish: Finish<T>) -> Every<'_, 'a, G, T> {
         Every { sum: self, finish, elements: PhantomData }
     }
 }
 
-/// For every sum.
+/// The way for every sum.
 #[derive(Clone, Copy)]
 pub(super) struct Every<'s, 'a, G, T> {
     sum: &'s WeightedSum<'a>,
@@ -89,7 +88,7 @@ pub(super) struct Every<'s, 'a, G, T> {
     elements: PhantomData<fn() -> G>,
 }
 
-/// For sums that start from zero and are multiplied with a number, and with a factor once they are rounded.
+/// The way for sums that start from zero, are multiplied with a number, rounded, and then multiplied with a factor.
 #[derive(Clone, Copy)]
 struct Fresh<'s, 'a, G, T> {
     contributions: &'s [Contribution<'a>],
@@ -99,7 +98,7 @@ struct Fresh<'s, 'a, G, T> {
     elements: PhantomData<fn() -> G>,
 }
 
-/// For sums of one or two contributions that have the bits of the float64 way if they are added as they are
+/// The way for sums of one or two contributions if adding them in their own type gives the bits of the float64 way
 /// ([`is_short`]).
 #[derive(Clone, Copy)]
 struct Short<'s, 'a, G, T, const TERMS: usize> {
@@ -116,11 +115,11 @@ impl<G: GradientElement, T: Real> MakeGradients<T> for Every<'_, '_, G, T> {
         let Every { sum: WeightedSum { accumulated, contributions, .. }, finish, .. } = self;
         let before = match accumulated {
             Some(accumulated) => {
-                // SAFETY: it is float64 and as long as the gradient (`starting_from` asserted it),
-                // and its builder guaranteed that it may be read.
+                // SAFETY: it is float64 and as long as the gradient (`starting_from` asserted it), and its builder
+                // guaranteed that it may be read.
                 unsafe { accumulated.data().cast::<f64>().add(start).cast::<[f64; N]>().read() }
             }
-            // What −0 is added to stays what it is, −0 itself too.
+            // A number plus −0 is the number itself; −0 plus −0 is −0.
             None => [-0.0; N],
         };
         // SAFETY: the caller's promise.
@@ -161,7 +160,7 @@ impl<G: GradientElement, T: Real> MakeGradients<T> for Fresh<'_, '_, G, T> {
 }
 
 impl<'s, 'a, G, T: Real, const TERMS: usize> Short<'s, 'a, G, T, TERMS> {
-    /// The way of `fresh`, which has these `contributions`.
+    /// The short way for the sum of `fresh`, which has these `contributions`.
     fn new(contributions: [&Contribution<'_>; TERMS], fresh: Fresh<'s, 'a, G, T>) -> Self {
         let scale = T::from_f64(contributions[0].factor * fresh.reciprocal);
         Short { first: contributions.map(first), scale, fresh }
@@ -183,7 +182,7 @@ impl<G: GradientElement, T: Real, const TERMS: usize> MakeGradients<T>
             }
             // SAFETY: the caller's promise, and the views' builders guaranteed that they may be read.
             let elements = unsafe { first.cast::<[G; N]>().read() };
-            // Nothing is rounded: the type holds all elements.
+            // Nothing is rounded: the type can represent all elements.
             rounded(G::widened(instructions, elements), |element| element)
         };
         let mut sum = block(first[0]);
@@ -192,7 +191,7 @@ impl<G: GradientElement, T: Real, const TERMS: usize> MakeGradients<T>
             for index in 0..N {
                 sum[index] = sum[index] + other[index];
             }
-            // Two numbers may be past the type while their mean is not.
+            // The sum of two numbers may be past the type's range when their mean is not.
             if !are_finite(&sum) {
                 let mut exact = [scale; N];
                 // SAFETY: the caller's promise.
@@ -208,7 +207,7 @@ impl<G: GradientElement, T: Real, const TERMS: usize> MakeGradients<T>
 }
 
 impl<G: GradientElement, T: Real> Fresh<'_, '_, G, T> {
-    /// The elements from `start` on, where that is seldom asked for.
+    /// The elements from `start` on, as a call that is not inlined, for rare cases.
     ///
     /// # Safety
     /// As for [`MakeGradients::block`].
@@ -242,7 +241,7 @@ fn first<G>(part: &Contribution<'_>) -> *const G {
     part.gradient.data().cast()
 }
 
-/// Asks for the block that comes some blocks after the one from here on.
+/// Prefetches the block that comes some blocks after the one from here on.
 #[inline(always)]
 fn ask<G>(from: *const G) {
     prefetch(from.cast::<u8>().wrapping_add(BYTES_AHEAD), BLOCK * size_of::<G>());
@@ -268,7 +267,7 @@ unsafe fn added<G: GradientElement, const N: usize>(
     sum
 }
 
-/// Not `map`, which compilers leave as a call where there are many elements.
+/// Not `map`: compilers leave a call for each element in it if there are many elements.
 #[inline(always)]
 fn rounded<T: Real, const N: usize>(sum: [f64; N], scale: impl Fn(f64) -> f64) -> [T; N] {
     let mut rounded = [T::from_f64(0.0); N];
@@ -288,9 +287,10 @@ fn are_finite<T: Real, const N: usize>(elements: &[T; N]) -> bool {
     finite
 }
 
-/// Whether a float64 number with this factor times any element of the type is exact, so that rounding their
-/// sum alone is rounding the product first: 24 bits of float32, or fewer of a narrower type, and 29 of the factor
-/// are the 53 of float64. Counts of examples have these. The bounds keep subnormal and infinite products away.
+/// Whether the product of this factor and any element of the type is exact in float64. If so, rounding only the sum
+/// gives the same as first rounding the product. The product of 24 bits of float32, or fewer of a narrower type, and
+/// 29 bits of the factor fits in the 53 bits of float64. Counts of examples are such factors. The bounds exclude
+/// subnormal and infinite products.
 fn has_exact_products<G: GradientElement>(factor: f64) -> bool {
     let bits = f64::MANTISSA_DIGITS - f32::MANTISSA_DIGITS;
     let rest = (1u64 << (f64::MANTISSA_DIGITS - bits)) - 1;
@@ -298,16 +298,15 @@ fn has_exact_products<G: GradientElement>(factor: f64) -> bool {
     G::DTYPE != DType::Float64 && factor.to_bits() & rest == 0 && range.contains(&factor)
 }
 
-/// Whether the sum of these contributions, of which there is one at least, times `reciprocal` has, in float32,
-/// the bits of its float64 way if they are added in float32 and that is multiplied with the product of factor and
-/// reciprocal. The elements are float32, or of a narrower type, whose numbers float32 has, too.
+/// Whether the contributions, of which there is at least one, may be added in float32. Then the float32 sum,
+/// multiplied with the product of factor and reciprocal, has the bits of the float64 way rounded to float32. The
+/// elements are float32, or of a narrower type whose numbers float32 can represent.
 ///
-/// Factor and reciprocal have to be powers of two, and both in the range of float32's normal numbers, so that
-/// nothing but the last rounding of the float64 way rounds; and of two contributions the factors are
-/// the same. A float64 sum of two float32 numbers that is rounded to float32 is the float32 sum, since 53 bits
-/// are more than twice 24 and two. The product of it and a power of two is exact but where it is not a
-/// normal number. There it is rounded for a second time, unless the sum was exact: and that it is below 2⁻¹²⁵,
-/// which is enough for a product with one half or more.
+/// Factor and reciprocal have to be powers of two in the range of float32's normal numbers, so that the float64 way
+/// rounds only at its end. Two contributions must have the same factor. The float64 sum of two float32 numbers,
+/// rounded to float32, is their float32 sum, since 53 bits are more than twice 24 bits and two. The product of this
+/// sum and a power of two is exact if it is a normal number. If it is not, it is rounded a second time, unless the
+/// sum was exact. A sum below 2⁻¹²⁵ is exact, which is enough if the power of two is at least one half.
 fn is_short<T: Real>(contributions: &[Contribution<'_>], reciprocal: f64) -> bool {
     let is_power = |value: f64| {
         let mantissa = value.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1);
@@ -332,7 +331,7 @@ mod tests {
     use crate::kernels::update::weighted_sum::Clipping;
     use crate::kernels::view::View;
 
-    /// Numbers at the borders of float32, and some between them.
+    /// Numbers at the limits of float32, and some between them.
     fn borders() -> Vec<f32> {
         let mut values =
             vec![0.0, f32::INFINITY, f32::NAN, f32::MAX, f32::MAX / 2.0, 1.0, 1.5, 0.1];
@@ -366,8 +365,8 @@ mod tests {
         }
     }
 
-    /// Of up to five such numbers, the gradient is the float64 sum of products that are rounded, rounded once. Gives how
-    /// many sums were added in float32.
+    /// Checks that the gradient of up to five such numbers is the float64 sum of rounded products, rounded once.
+    /// Returns how many sums were added in float32.
     fn check_borders<G: GradientElement>() -> usize {
         let borders: Vec<G> = borders().iter().map(|&value| G::rounded(value.into())).collect();
         let (mut left, mut right) = (Vec::new(), Vec::new());

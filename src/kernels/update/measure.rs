@@ -1,9 +1,8 @@
-//! Sums over the elements of one variable's update, before anything is updated: norms.
+//! Sums over the elements of one variable's update before anything is updated: norms.
 //!
-//! A sum is float64 and its order of additions depends on the number of elements alone: tiles of
-//! 1024 elements are added in 16 interleaved lanes, which are added in halves; tiles follow each
-//! other within a chunk, and chunks within the variable. So threads and instruction sets do not
-//! show in the bits.
+//! A sum is float64, and the order of its additions depends only on the number of elements. Tiles of 1024 elements
+//! are added in 16 interleaved lanes, and the lanes are added in halves. Tiles are added in order within a chunk, and
+//! chunks in order within the variable. So the bits do not depend on the threads or the instruction set.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -26,15 +25,15 @@ use crate::kernels::update::pass::UpdatePass;
 use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
 
-/// Elements whose gradients are made before they are added up: a whole number of lanes, and few enough that the
-/// processor reads the next ones meanwhile.
+/// Elements whose gradients are made before they are added up: a whole number of lanes. They are few, so that the
+/// processor can read the next ones meanwhile.
 const STRIP: usize = 128;
 
 /// Interleaved sums within a tile.
 const LANES: usize = lanes::BLOCK;
 
-/// What is added up over the elements. Implementations are marked `#[inline(always)]`; what they
-/// do not use is not read from memory.
+/// What is added up over the elements. Implementations are marked `#[inline(always)]`; inputs that they do not use
+/// are not read from memory.
 pub trait Measure<const SLOTS: usize, const SUMS: usize>: Copy + Sync {
     /// The type of the elements.
     type Element: Real;
@@ -48,10 +47,10 @@ pub trait Measure<const SLOTS: usize, const SUMS: usize>: Copy + Sync {
     ) -> [f64; SUMS];
 }
 
-/// What [`WeightedSum::measure_squares`] finds.
+/// The result of [`WeightedSum::measure_squares`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Squares {
-    /// The sum of the squares of all elements. Infinite also where it is past float64.
+    /// The sum of the squares of all elements. It is infinite also if the true sum is past the range of float64.
     pub sum: f64,
     /// Whether every element, rounded to its type, is finite.
     pub finite: bool,
@@ -69,12 +68,12 @@ impl WeightedSum<'_> {
         Squares::of_chunks(&sums[..chunks.count()])
     }
 
-    /// Measures those of `chunks`, into which the elements are cut, that are in `part`, whose boundaries
-    /// are those of chunks, on this thread, for [`Squares::of_chunks`]. `sums` are those of all chunks.
+    /// Measures the chunks of `chunks` that lie in `part`, on this thread, for [`Squares::of_chunks`]. `chunks` cuts
+    /// the elements, and the boundaries of `part` are boundaries of chunks. `sums` has the sums of all chunks.
     ///
-    /// The same elements of `kept`, if there is one, become the gradient: past the caches if
-    /// `streaming` says so. It is asserted to be of the gradient's type and length. A sum that reads
-    /// more than two elements is read twice for less: written once, and read instead.
+    /// If there is a `kept`, the same elements of it become the gradient. If `streaming`, they are written past the
+    /// caches. `kept` is asserted to have the gradient's type and length. If a sum reads more than two elements and
+    /// is needed twice, this costs less memory traffic: the gradient is written once and then read.
     ///
     /// # Safety
     /// Nobody else reads or writes the elements of the part in `kept` meanwhile.
@@ -105,22 +104,21 @@ impl WeightedSum<'_> {
 }
 
 impl Squares {
-    /// What the chunks of one variable amount to.
+    /// The squares of one variable, from the sums of its chunks.
     pub fn of_chunks(sums: &[ChunkSums<2>]) -> Squares {
         Squares::of_sums(total(sums))
     }
 
-    /// The same of the sums of the whole variable.
+    /// The squares, from the sums of the whole variable.
     pub fn of_sums([sum, zero]: [f64; 2]) -> Squares {
         Squares { sum, finite: zero == 0.0 }
     }
 }
 
 impl UpdatePass<'_> {
-    /// The sums of `measure` over all elements, on the workers. The gradient that it sees is the
-    /// one that an update would use, without the L2 term. Nothing is written or allocated.
-    /// Asserted: the pass is one over all of its elements. With [`UpdatePass::telling_tiles`] the sums are those
-    /// of each tile, and what is returned are zeros.
+    /// The sums of `measure` over all elements, computed on the workers. The gradient is the one that an update would
+    /// use, without the L2 term. Nothing is written or allocated. Asserted: the pass is over all of its elements.
+    /// With [`UpdatePass::telling_tiles`] the sums of each tile are stored, and the returned numbers are zeros.
     pub fn measure<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize>(
         &self,
         measure: M,
@@ -161,15 +159,15 @@ impl UpdatePass<'_> {
     }
 }
 
-/// What the elements add to the sums.
+/// What each element adds to the sums.
 trait Terms<const SUMS: usize>: Sync {
     type Element: Real;
 
-    /// Adds the terms of the elements from `start` on, whose gradient is `gradient`, to the lanes:
-    /// each to the one whose number is its place in `gradient` modulo their number. Inlined.
+    /// Adds the terms of the elements from `start` on to the lanes. `gradient` is their gradient. The element at
+    /// index i of `gradient` is added to lane i modulo the number of lanes. Inlined.
     ///
     /// # Safety
-    /// The elements exist, and no other call at the same time has one of them.
+    /// The elements exist, and no other call uses one of them at the same time.
     unsafe fn add(
         &self,
         instructions: Instructions,
@@ -181,14 +179,13 @@ trait Terms<const SUMS: usize>: Sync {
 
 type Lanes = [f64; LANES];
 
-/// The squares of the gradient, which is also written, if it is to be kept, to as many elements
-/// from `kept` on.
+/// The squares of the gradient. If the gradient is to be kept, it is also written to the elements from `kept` on.
 struct GradientSquares<T> {
     kept: Option<*mut T>,
     streaming: bool,
 }
 
-// SAFETY: a pointer to elements of which each worker writes its own.
+// SAFETY: a pointer to elements; each worker writes only its own.
 unsafe impl<T> Sync for GradientSquares<T> {}
 
 impl<T: Real> Terms<2> for GradientSquares<T> {
@@ -204,8 +201,7 @@ impl<T: Real> Terms<2> for GradientSquares<T> {
     ) {
         if let Some(kept) = self.kept {
             let (from, to) = (gradient.as_ptr(), kept.wrapping_add(start));
-            // SAFETY: the elements exist in what is kept, too (`measure_squares` asserted that),
-            // and are this call's.
+            // SAFETY: `kept` has the elements, too (`measure_squares` asserted that), and this call alone uses them.
             unsafe {
                 if self.streaming {
                     let bytes = size_of_val(gradient);
@@ -222,11 +218,11 @@ impl<T: Real> Terms<2> for GradientSquares<T> {
             rest = gradient;
         }
         add(squares, rest, |element| element * element);
-        // Zero times anything finite is zero, else NaN.
+        // Zero times a finite number is zero; zero times any other is NaN.
         if T::DTYPE == DType::Float64 {
             add(zeros, gradient, |element| element * 0.0);
         } else {
-            // Squares of float32 are never past float64: their sum is finite if they are.
+            // Squares of float32 are never past the range of float64: their sum is finite if they are.
             for (zero, square) in zeros.iter_mut().zip(squares) {
                 *zero += *square * 0.0;
             }
@@ -234,7 +230,7 @@ impl<T: Real> Terms<2> for GradientSquares<T> {
     }
 }
 
-/// Adds what `term` makes of each element to its lane.
+/// Adds the result of `term` for each element to the element's lane.
 #[inline(always)]
 fn add<T: Real>(lanes: &mut Lanes, gradient: &[T], term: impl Fn(f64) -> f64) {
     let (blocks, rest) = gradient.as_chunks::<LANES>();
@@ -302,8 +298,7 @@ impl<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize> Terms<SUMS>
 }
 
 impl Chunks {
-    /// The sums of the chunks `range` of `sum`, whose contributions are of type `G`, on this
-    /// thread.
+    /// Adds up the chunks `range` of `sum`, whose contributions are of type `G`, on this thread.
     fn add_up<G: GradientElement, T: Terms<SUMS>, const SUMS: usize>(
         self,
         instructions: Instructions,
@@ -320,8 +315,8 @@ impl Chunks {
     }
 }
 
-/// The sums of those of `chunks` that are in `range`. Its maker ensures that these are of the elements, and
-/// that the contributions are of type `G`.
+/// The sums of the chunks of `chunks` that are in `range`. The code that creates it ensures that they are chunks of
+/// these elements, and that the contributions are of type `G`.
 struct SomeChunks<'a, G, T: Terms<SUMS>, const SUMS: usize> {
     sum: &'a WeightedSum<'a>,
     finish: Finish<T::Element>,
@@ -372,9 +367,9 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop<T::Elem
                         [*element] = elements.map(MaybeUninit::new);
                         next += 1;
                     }
-                    // SAFETY: the blocks and the rest are all of it, and were just written.
+                    // SAFETY: the blocks and the rest are the whole strip, and were just written.
                     let gradient = unsafe { gradient.assume_init_ref() };
-                    // SAFETY: these elements are in the range, which is this part's.
+                    // SAFETY: these elements are in the range, which only this part uses.
                     unsafe { terms.add(instructions, gradient, start, &mut lanes) };
                 }
                 for (result, mut lanes) in result.iter_mut().zip(lanes) {
@@ -417,7 +412,7 @@ mod tests {
         }
     }
 
-    /// The squares of a sum, measured on the workers.
+    /// The squares of a sum, measured by the workers.
     fn squares(instructions: Instructions, sum: &WeightedSum<'_>) -> Squares {
         let chunks = Chunks::of(sum.elements);
         let sums: Vec<ChunkSums<2>> = (0..chunks.count()).map(|_| Default::default()).collect();
@@ -483,7 +478,7 @@ mod tests {
     fn threads_and_instruction_sets_do_not_show() {
         let baseline = Instructions::of(InstructionSet::Baseline).unwrap();
         let count = workers::count();
-        // So that several take part in what several could.
+        // With no costs, the work is divided between several workers whenever it can be.
         workers::fix_costs(Some(workers::Costs::NONE));
         for elements in [0, 1, 15, 17, 1024, 1039, 16_385, 250_001] {
             workers::set_count(1).unwrap();

@@ -1,4 +1,4 @@
-//! Gradients of all replicas into the update of a variable, and norms of them.
+//! The update of a variable from the gradients of all replicas, and norms of gradients.
 
 pub mod accumulate;
 pub mod chunks;

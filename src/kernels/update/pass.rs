@@ -1,23 +1,20 @@
 //! Reducing the gradients of all replicas and updating one variable, in a single pass.
 //!
-//! The gradient of an update is a [`WeightedSum`]. If the pass has an L2 factor, that times the
-//! weight is added to it.
+//! The gradient of an update is a [`WeightedSum`]. If the pass has an L2 factor, factor × weight is added to it.
 //!
-//! A pass reads each gradient buffer once and reads and writes the weights and each state slot
-//! once: for R buffers of g bytes an element, R·g + 8 bytes for SGD, R·g + 16 with momentum,
-//! R·g + 24 for Adam, all float32. Nothing is written in between.
+//! A pass reads each gradient buffer once, and reads and writes the weights and each state slot once. For R buffers
+//! of g bytes an element, all float32, that is R·g + 8 bytes for SGD, R·g + 16 with momentum, and R·g + 24 for Adam.
+//! No intermediate result is written.
 //!
-//! If the weights have low-precision copies ([`UpdatePass::with_copies`]), the pass writes them, too: it
-//! works in tiles, and rounds the new weights of a tile while they are in the cache. That is 2
-//! bytes an element and copy more.
+//! If the weights have low-precision copies ([`UpdatePass::with_copies`]), the pass writes them, too. It works in
+//! tiles, and rounds the new weights of a tile while they are in the cache. Each copy costs 2 bytes an element more.
 //!
-//! The pass over a table ([`UpdatePass::at_rows`]) updates some of its rows by sums that were added up
-//! before, and touches no others.
+//! The pass over a table ([`UpdatePass::at_rows`]) updates some rows by sums that were added up before. It does not
+//! touch the other rows.
 //!
-//! An element's result depends on that element alone: the sum runs over the buffers in their
-//! order, in float64, and is rounded once to the element type. Only products that are exact are fused with
-//! their addition, and division and square root are IEEE's. So the bits are the same for any split into ranges and any
-//! instruction set.
+//! The result of an element depends on that element alone. The sum runs over the buffers in their order, in float64,
+//! and is rounded once to the element type. A product is fused with its addition only if it is exact; division and
+//! square root are those of IEEE 754. So the bits do not depend on the split into ranges or on the instruction set.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -35,8 +32,8 @@ use crate::kernels::update::pass_loop::{LoopUpdate, UpdateRange, UpdateRows};
 use crate::kernels::update::weighted_sum::{Clipping, Contribution, WeightedSum};
 use crate::kernels::view::{Span, SpanMut};
 
-/// The operands of one variable's update, all of one length and (but for the gradients and the
-/// accumulated sum) of one dtype, and the elements that it is about.
+/// The operands of one variable's update, and the range of elements that it updates. All operands are of one length,
+/// and all but the gradients and the accumulated sum are of one dtype.
 #[derive(Debug)]
 pub struct UpdatePass<'a> {
     instructions: Instructions,
@@ -44,47 +41,46 @@ pub struct UpdatePass<'a> {
     pub(super) slots: &'a [SpanMut<'a>],
     sum: WeightedSum<'a>,
     pub(super) l2: f64,
-    /// The rows that are updated; all if it is not said.
+    /// The rows that are updated; `None` if all are.
     pub(super) rows: Option<PassRows<'a>>,
-    /// Of the elements, or of the rows, those that are updated.
+    /// The elements, or the rows, that are updated.
     range: Range<usize>,
     /// The weights' low-precision copies.
     copies: &'a [Option<&'a SpanMut<'a>>],
-    /// Whether those are written past the caches.
+    /// Whether the copies are written past the caches.
     streaming: bool,
-    /// What is set if an element of the gradient is not finite.
+    /// The flag that is set if an element of the gradient is not finite.
     pub(super) not_finite: Option<&'a AtomicBool>,
-    /// The number of the first element among those of the variable.
+    /// The index in the variable of the first element.
     pub(super) first: usize,
-    /// Where the sums of each tile go if the pass measures.
+    /// Where the sums of each tile are stored if the pass measures.
     tiles: Option<&'a [AtomicU64]>,
 }
 
-/// Rows of a table.
+/// Some rows of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct PassRows<'a> {
-    /// Which.
+    /// The numbers of the rows.
     pub numbers: &'a [usize],
     /// The elements of one row.
     pub elements: usize,
 }
 
-/// Elements whose new weights go to low-precision copies together. While they do, which takes a
-/// tenth of a microsecond, memory works on what the processor has asked for ahead: for more
-/// elements it would run out of that.
+/// Elements whose new weights are rounded to the copies together. This takes a tenth of a microsecond, and memory
+/// meanwhile reads what the processor has prefetched. With more elements, all prefetched lines would have arrived
+/// before the rounding ends.
 pub(super) const TILE: usize = 512;
 
 impl<'a> UpdatePass<'a> {
     /// The update of `weights` and `slots` by the sum of factor × gradient over `contributions`,
     /// divided by `divisor`, with `instructions`.
     ///
-    /// The operands are the caller's own selection and are asserted, not reported: of the dtype
-    /// and number of elements of `weights`, or gradients that can be added to those.
+    /// The caller chooses the operands, so they are asserted, not reported: slots have the dtype and number of
+    /// elements of `weights`, and gradients can be added to those.
     ///
     /// # Safety
-    /// As long as this pass, or one that is made of it, is run, nobody else reads or writes the
-    /// elements of weights, slots and copies that it is over: passes over different parts may run
-    /// side by side.
+    /// While this pass, or one that is made from it, runs, nobody else reads or writes its elements of weights, slots
+    /// and copies. Passes over different parts may run at the same time.
     #[inline]
     pub unsafe fn new(
         instructions: Instructions,
@@ -115,11 +111,11 @@ impl<'a> UpdatePass<'a> {
         }
     }
 
-    /// The update of some rows of `weights` and `slots`: of the i-th of `rows` by row i of `sums`,
-    /// divided by `divisor`. No other row is touched.
+    /// The update of some rows of `weights` and `slots`: the i-th of `rows` is updated by row i of `sums`, divided by
+    /// `divisor`. No other row is touched.
     ///
-    /// Asserted, beside what [`UpdatePass::new`] asserts: `sums` is float64 and has as many rows. When
-    /// the pass is run: the rows ascend, none comes twice, and the weights have them.
+    /// Asserts what [`UpdatePass::new`] asserts, and that `sums` is float64 and has as many rows. When the pass runs,
+    /// it asserts that the rows ascend, that none comes twice, and that the weights have them.
     ///
     /// # Safety
     /// As for [`UpdatePass::new`].
@@ -141,14 +137,14 @@ impl<'a> UpdatePass<'a> {
         pass
     }
 
-    /// The same, with a sum as [`WeightedSum::starting_from`] makes it.
+    /// The same pass, with a sum as [`WeightedSum::starting_from`] makes it.
     #[inline]
     pub fn starting_from(mut self, accumulated: Option<Span<'a>>) -> UpdatePass<'a> {
         self.sum = self.sum.starting_from(accumulated);
         self
     }
 
-    /// The same for one worker's part of the elements, or of the rows.
+    /// The same pass for one worker's part of the elements, or of the rows.
     #[inline]
     pub fn over(mut self, part: &PiecePart) -> UpdatePass<'a> {
         let whole = self.rows.map_or(self.weights.elements(), |rows| rows.numbers.len());
@@ -157,24 +153,23 @@ impl<'a> UpdatePass<'a> {
         self
     }
 
-    /// The same, with gradients that are clipped.
+    /// The same pass, with gradients that are clipped.
     #[inline]
     pub fn clipped(mut self, clipping: Clipping) -> UpdatePass<'a> {
         self.sum.clipping = clipping;
         self
     }
 
-    /// The same, with `l2` × weight added to each gradient after clipping: the gradient of
-    /// `l2`/2 · ‖w‖².
+    /// The same pass, with `l2` × weight added to each gradient after clipping: the gradient of `l2`/2 · ‖w‖².
     #[inline]
     pub fn with_l2(mut self, l2: f64) -> UpdatePass<'a> {
         self.l2 = l2;
         self
     }
 
-    /// The same, with the new weights of all elements that the pass updates rounded to the same
-    /// elements of `copies`, float16 or bfloat16; past the caches if `streaming` says so and all
-    /// rows are updated. The copies are asserted to be as long as the weights, which are float32.
+    /// The same pass, which also rounds the new weights of all elements that it updates into `copies`, float16 or
+    /// bfloat16. If `streaming` and all rows are updated, it writes the copies past the caches. The copies are
+    /// asserted to be as long as the weights, and the weights to be float32.
     #[inline]
     pub fn with_copies(
         mut self,
@@ -185,29 +180,29 @@ impl<'a> UpdatePass<'a> {
         self
     }
 
-    /// The same, which sets `not_finite` when it is run if an element of the gradient is not finite.
+    /// The same pass, which sets `not_finite` when it runs if an element of the gradient is not finite.
     #[inline]
     pub fn noting(mut self, not_finite: &'a AtomicBool) -> UpdatePass<'a> {
         self.not_finite = Some(not_finite);
         self
     }
 
-    /// The same, whose operands are a part of the variable's, from element `first` on.
+    /// The same pass, whose operands are a part of the variable's, from element `first` on.
     #[inline]
     pub fn from_element(mut self, first: usize) -> UpdatePass<'a> {
         self.first = first;
         self
     }
 
-    /// The same, whose measurements are those of each tile, in `sums`: as many as are measured for each
-    /// tile of [`TILE`](crate::kernels::update::chunks::TILE) elements, as the bits of float64.
+    /// The same pass, which stores its measurements for each tile of [`TILE`](crate::kernels::update::chunks::TILE)
+    /// elements in `sums`. A tile has as many numbers as are measured, as the bits of float64.
     #[inline]
     pub fn telling_tiles(mut self, sums: &'a [AtomicU64]) -> UpdatePass<'a> {
         self.tiles = Some(sums);
         self
     }
 
-    /// Where the sums of each tile go.
+    /// Where the sums of each tile are stored.
     pub(super) fn tile_sums(&self) -> Option<&'a [AtomicU64]> {
         self.tiles
     }
@@ -234,8 +229,8 @@ impl<'a> UpdatePass<'a> {
         self.in_tiles(TILE, |range| dispatch(self.instructions, UpdateRange { update, range }));
     }
 
-    /// Calls `update` for ranges that together are this pass's, and has the copies follow each of
-    /// them. Without copies there is one range, with copies they are of `tile`.
+    /// Calls `update` for ranges that together are this pass's range, and writes the copies after each of them.
+    /// Without copies there is one range; with copies each range has `tile` elements.
     pub(super) fn in_tiles(&self, tile: usize, mut update: impl FnMut(Range<usize>)) {
         let Range { mut start, end } = self.range;
         let has_copies = self.copies.iter().any(Option::is_some);
@@ -256,7 +251,7 @@ impl<'a> UpdatePass<'a> {
             match self.rows {
                 Some(rows) => {
                     let numbers = &rows.numbers[range.clone()];
-                    // SAFETY: the maker of the pass guaranteed its elements of the copies, too.
+                    // SAFETY: the caller that made the pass guaranteed its elements of the copies, too.
                     unsafe { narrow_rows(instructions, weights, copy, numbers, rows.elements) };
                 }
                 None => {
@@ -268,9 +263,9 @@ impl<'a> UpdatePass<'a> {
         }
     }
 
-    /// Asserts that the rows of the range, and the one before, ascend, and that the weights have them.
+    /// Asserts that the rows of the range, and the one before them, ascend, and that the weights have them.
     pub(super) fn check_rows(&self, PassRows { numbers, elements }: PassRows<'_>) {
-        // With the row before, which may be another worker's.
+        // This includes the row before, which may be another worker's.
         let own = &numbers[self.range.start.saturating_sub(1)..self.range.end];
         let table = self.weights.elements();
         assert!(own.is_sorted_by(|before, after| before < after));
@@ -305,7 +300,7 @@ impl<'a> UpdatePass<'a> {
         }
     }
 
-    /// What it is done with.
+    /// The instructions that the pass uses.
     pub(super) fn instructions(&self) -> Instructions {
         self.instructions
     }
@@ -320,13 +315,13 @@ impl<'a> UpdatePass<'a> {
         self.weights
     }
 
-    /// The state; a formula is run with as many slots as its rule names, which is asserted.
+    /// The slots. A formula is run with as many slots as its rule has, which is asserted.
     pub(super) fn slots<const SLOTS: usize>(&self) -> &[SpanMut<'_>; SLOTS] {
         let slots = self.slots.first_chunk::<SLOTS>().filter(|_| self.slots.len() == SLOTS);
         slots.expect("a formula is run with the slots that its rule names")
     }
 
-    /// What the gradient is made of.
+    /// The sum that the gradient is made of.
     pub(super) fn sum(&self) -> &WeightedSum<'a> {
         &self.sum
     }
@@ -339,7 +334,7 @@ mod tests {
     use crate::kernels::layout::{Layout, Shape};
     use crate::kernels::view::{View, ViewMut};
 
-    /// Uses every operation that formulas may use.
+    /// A formula that uses every operation that formulas may use.
     #[derive(Clone, Copy)]
     struct Everything<T>(T);
 
@@ -447,7 +442,7 @@ mod tests {
                 (gradient, [])
             }
         }
-        // Reciprocals of 49 and 2^-1074 would give 0.99..9 and infinity.
+        // The reciprocals of 49 and 2^-1074 would give 0.99..9 and infinity.
         for divisor in [49.0, 3.0, 8.0, 0.5, f64::from_bits(1)] {
             let (gradient, mut weight) = ([divisor], [0.0]);
             let contributions = [Contribution { gradient: span(&gradient), factor: 1.0 }];

@@ -14,8 +14,8 @@ use crate::kernels::update::gradients::{GradientLoop, MakeGradients};
 use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
 
-/// An update with everything that it needs filled in. Its maker has checked that sum,
-/// weights and slots belong together, and that the contributions are of type `G`.
+/// An update with all of its operands. The code that creates it has checked that sum, weights and slots fit each
+/// other, and that the contributions are of type `G`.
 pub(super) struct LoopUpdate<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
     pub(super) weights: &'a SpanMut<'a>,
     pub(super) slots: &'a [SpanMut<'a>; SLOTS],
@@ -23,13 +23,13 @@ pub(super) struct LoopUpdate<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
     pub(super) finish: Finish<F::Element>,
     pub(super) l2: Option<F::Element>,
     pub(super) formula: F,
-    /// What is set if an element of the gradient is not finite.
+    /// The flag that is set if an element of the gradient is not finite.
     pub(super) not_finite: Option<&'a AtomicBool>,
     pub(super) gradient: PhantomData<G>,
 }
 
-/// One worker's part of an update. Its maker ensures that the range lies within the
-/// elements and that no other part that runs at the same time shares one of them.
+/// One worker's part of an update. The code that creates it ensures that the range lies within the elements, and that
+/// no other part that runs at the same time shares one of them.
 pub(super) struct UpdateRange<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
     pub(super) update: &'a LoopUpdate<'a, G, F, SLOTS>,
     pub(super) range: Range<usize>,
@@ -58,7 +58,7 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop<F::
         let mut start = range.start;
         while range.end - start >= BLOCK {
             pass.prefetch(start);
-            // SAFETY: `BLOCK` elements from `start` on are in the range, which is this part's.
+            // SAFETY: `BLOCK` elements from `start` on are in the range, which only this part uses.
             unsafe {
                 let gradient = gradients.block::<BLOCK>(instructions, start);
                 pass.traces.see_block(gradient);
@@ -67,7 +67,7 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop<F::
             start += BLOCK;
         }
         while start < range.end {
-            // SAFETY: the element is in the range, which is this part's.
+            // SAFETY: the element is in the range, which only this part uses.
             unsafe {
                 let gradient = gradients.block::<1>(instructions, start);
                 pass.traces.see(gradient);
@@ -79,14 +79,14 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop<F::
     }
 }
 
-/// One worker's part of an update of some rows: those of `rows` that are in the range, whose
-/// gradients are the same rows of the sum. Its maker ensures that no other part that runs
-/// at the same time has one of them. The rows behind the range are this worker's next ones.
+/// One worker's part of an update of some rows: the rows of `rows` that are in the range. Their gradients are the
+/// same rows of the sum. The code that creates it ensures that no other part that runs at the same time has one of
+/// them. The rows after the range are this worker's next ones.
 pub(super) struct UpdateRows<'a, F: Formula<SLOTS>, const SLOTS: usize> {
     pub(super) update: &'a LoopUpdate<'a, F::Element, F, SLOTS>,
     pub(super) rows: &'a [usize],
     pub(super) range: Range<usize>,
-    /// Of one row.
+    /// The elements of one row.
     pub(super) elements: usize,
 }
 
@@ -108,8 +108,8 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> 
             let (start, place) = (position * elements, rows[position] * elements);
             let mut done = 0;
             while elements - done >= BLOCK {
-                // SAFETY: the sum and the weights have these elements of the row, which is this
-                // part's (`UpdatePass::run_at` asserted that rows exist and differ).
+                // SAFETY: the sum and the weights have these elements of the row, which only this part uses (the pass
+                // asserted in `UpdatePass::check_rows` that the rows exist and differ).
                 unsafe {
                     let gradient = gradients.block::<BLOCK>(instructions, start + done);
                     pass.traces.see_block(gradient);
@@ -131,7 +131,7 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> 
     }
 }
 
-/// What a loop works on, beside the gradients, as values that it has in registers.
+/// The operands of a loop except the gradients, as values that it keeps in registers.
 struct Operands<F: Formula<SLOTS>, const SLOTS: usize> {
     weights: *mut F::Element,
     slots: [*mut F::Element; SLOTS],
@@ -152,7 +152,7 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Operands<F, SLOTS> {
         }
     }
 
-    /// Asks for what a pass over all elements needs some blocks after the one from `start` on.
+    /// Prefetches what a pass over all elements needs some blocks after the one from `start` on.
     #[inline(always)]
     fn prefetch(&self, start: usize) {
         let ask = |first: *mut F::Element| {
@@ -163,17 +163,17 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Operands<F, SLOTS> {
         self.slots.into_iter().for_each(ask);
     }
 
-    /// Updates the `N` elements from `place` on, at most [`BLOCK`]. All loads come before all stores, so that
-    /// the compiler need not ask whether buffers overlap.
+    /// Updates the `N` elements from `place` on, at most [`BLOCK`]. All loads come before all stores, so that the
+    /// compiler need not check whether buffers overlap.
     ///
     /// # Safety
-    /// These elements exist, and no other call at the same time has one of them.
+    /// These elements exist, and no other call uses one of them at the same time.
     #[inline(always)]
     unsafe fn update<const N: usize>(&mut self, mut gradient: [F::Element; N], place: usize) {
         let block = |data: *mut F::Element| data.wrapping_add(place).cast::<[F::Element; N]>();
         let (weights, slots) = (block(self.weights), self.slots.map(block));
-        // SAFETY: weights and slots hold at least `place + N` elements of this type, initialised
-        // since they are variables and their state, and only this call has these elements now.
+        // SAFETY: weights and slots have at least `place + N` elements of this type. They are variables and their
+        // state, and so initialised. Only this call uses these elements now.
         let (mut weight, mut state) = unsafe { (weights.read(), slots.map(|slot| slot.read())) };
         if let Some(l2) = self.l2 {
             for (gradient, weight) in gradient.iter_mut().zip(weight) {
@@ -198,8 +198,8 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Operands<F, SLOTS> {
     }
 }
 
-/// What gradients that are not finite leave behind, which costs a loop no branch: each lane holds 0 as
-/// long as the gradients that went through it were finite, and is NaN from the first on that was not.
+/// Records whether gradients are finite, without a branch in the loop. Each lane holds 0 as long as all gradients in
+/// it were finite, and is NaN from the first that was not.
 pub(super) struct Traces<T> {
     blocks: [T; BLOCK],
     single: [T; 1],
@@ -221,11 +221,11 @@ impl<T: Real> Traces<T> {
         leave(&mut self.single, gradient);
     }
 
-    /// Says whether a gradient was not finite.
+    /// Sets the flag if a gradient was not finite.
     #[inline(always)]
     pub(super) fn note(self, not_finite: Option<&AtomicBool>) {
         let zero = T::from_f64(0.0);
-        // What is not 0 is NaN.
+        // A lane that is not 0 is NaN.
         if let Some(not_finite) = not_finite
             && self.blocks.iter().chain(&self.single).any(|lane| *lane != zero)
         {
@@ -234,7 +234,7 @@ impl<T: Real> Traces<T> {
     }
 }
 
-/// 0 for what is finite, NaN for the rest.
+/// Adds 0 to the lane of a finite element, and NaN to the lane of any other.
 #[inline(always)]
 fn leave<T: Real, const N: usize>(traces: &mut [T; N], gradient: [T; N]) {
     let zero = T::from_f64(0.0);

@@ -1,9 +1,8 @@
 //! What each update rule does to one element: the table of all rules.
 //!
-//! An entry says which scalars and which states a formula has, and what it does. The host runs it as a
-//! [`Formula`], a loop of its own for each entry. For GPUs `source/rules.cuh` has the same functions, with the
-//! scalars in the same order; the tests of `cuda` hold the two together by their bits. `docs/internals/optimizers.md` shows
-//! this table.
+//! An entry has the names of a formula's scalars and states, and the formula. The CPU runs it as a [`Formula`], with
+//! its own loop for each entry. For GPUs, `source/rules.cuh` has the same functions, with the scalars in the same
+//! order; the tests of `cuda` compare the bits of both. `docs/internals/optimizers.md` shows this table.
 
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
@@ -19,11 +18,11 @@ pub const MOST_STATES: usize = 3;
 /// How many sums over a variable a rule can need.
 pub const SUMS: usize = 2;
 
-/// One update by a rule of the table, with the scalars filled in. Those that the rule does not have are 0.
-/// Each is rounded to the type of the elements that it meets.
+/// One update by a rule of the table, with the values of its scalars. Scalars that the rule does not have are 0. Each
+/// is rounded to the type of the elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RuleStep {
-    /// Which rule.
+    /// The rule.
     pub kind: RuleKind,
     /// Its scalars.
     pub scalars: [f64; SCALARS],
@@ -38,7 +37,7 @@ impl RuleStep {
     }
 }
 
-/// Makes everything from the table: the kinds, a formula for each, and what depends on the kind.
+/// Generates everything from the table: the kinds, a formula for each kind, and what depends on the kind.
 macro_rules! rules {
     ($w:ident $g:ident: $(
         $(#[$doc:meta])*
@@ -53,7 +52,7 @@ macro_rules! rules {
         }
 
         impl RuleKind {
-            /// All of them.
+            /// All rules.
             pub const ALL: &[RuleKind] = &[$(RuleKind::$Kind),*];
 
             /// How many tensors of state it has.
@@ -63,15 +62,15 @@ macro_rules! rules {
                 }
             }
 
-            /// Whether sums over all elements come before the update; its last scalar is then what is
-            /// multiplied with what they give.
+            /// Whether sums over all elements come before the update. If so, the rule's last scalar is multiplied
+            /// with the result of the sums.
             pub fn measures(self) -> bool {
                 match self {
                     $(RuleKind::$Kind => !stringify!($($($measured)*)?).is_empty(),)*
                 }
             }
 
-            /// What kernels of GPUs call it.
+            /// The name of the rule in the kernels of GPUs.
             pub fn name(self) -> &'static str {
                 match self {
                     $(RuleKind::$Kind => $name,)*
@@ -87,8 +86,8 @@ macro_rules! rules {
                 });
             }
 
-            /// The sums over all elements of the pass that the rule needs before it updates one of them; 0 if it
-            /// needs none.
+            /// The sums over all elements of the pass that the rule needs before it updates an element; 0 if it needs
+            /// none.
             pub fn measure(&self, pass: &UpdatePass<'_>) -> [f64; SUMS] {
                 for_real!(pass.dtype(), T => match self.kind {
                     $($(RuleKind::$Kind => {
@@ -112,7 +111,7 @@ macro_rules! count {
     ($($name:ident),*) => { <[&str]>::len(&[$(stringify!($name)),*]) };
 }
 
-/// The formula of one entry.
+/// Defines the formula of one entry.
 macro_rules! formula {
     (
         $w:ident $g:ident $Kind:ident ($($scalar:ident)*) [$($state:ident)*] { $($body:tt)* }
@@ -152,7 +151,7 @@ macro_rules! formula {
     };
 }
 
-/// The squares that one entry measures, if it does.
+/// Defines the squares that one entry measures, if it measures.
 macro_rules! measure {
     ($w:ident $g:ident $Kind:ident $scalars:tt $states:tt $body:tt []) => {};
     (
@@ -178,9 +177,9 @@ macro_rules! measure {
     };
 }
 
-// w is the weight and g the gradient. Scalars whose names begin with an underscore are not used. The squares of
-// what is `measured` are added up over the variable first. A rule `as rare` has one loop for every number of
-// replicas: all rules but those that the test `hot_loops` counts.
+// w is the weight and g the gradient. Scalars whose names begin with an underscore are not used. The squares of the
+// numbers that are `measured` are added up over the variable first. A rule `as rare` has one loop for every number of
+// replicas. All rules are rare except those that the test `hot_loops` counts.
 rules! { w g:
     /// Gradient descent.
     Sgd = "sgd" (learning_rate) [] {
@@ -245,8 +244,8 @@ rules! { w g:
         b = momentum * b + g / (sqrt(at_least_zero(v - a * a)) + epsilon);
         w = w - learning_rate * b;
     } as rare;
-    /// LAMB: Adam's scalars, `correction1` 1 / (1 - beta1^t), and `rate` learning_rate * norm(w) / norm(u). Before
-    /// the norms are measured their quotient counts as 1.
+    /// LAMB. It has Adam's scalars, `correction1` = 1 / (1 - beta1^t), and `rate` = learning_rate * norm(w) /
+    /// norm(u). Until the norms are measured, their quotient counts as 1.
     Lamb = "lamb"
         (beta1, beta2, rest1, rest2, _rate, correction2, epsilon, correction1, weight_decay, rate) [m, v] {
         m = beta1 * m + rest1 * g;
@@ -283,20 +282,20 @@ fn sqrt<T: Real>(value: T) -> T {
     value.sqrt()
 }
 
-/// The value, which rounding can have made negative, or else 0.
+/// The value, or 0 if rounding made it negative.
 #[inline(always)]
 fn at_least_zero<T: Real>(value: T) -> T {
     let zero = T::from_f64(0.0);
     if value < zero { zero } else { value }
 }
 
-/// The larger of both; what is not a number stays in the second moment, and so gets here.
+/// The larger of the two. A NaN stays in the second moment, and so is returned in every later update, too.
 #[inline(always)]
 fn larger<T: Real>(largest: T, value: T) -> T {
     if value <= largest { largest } else { value }
 }
 
-/// How far it is beyond [−limit, limit], with its sign; 0 inside.
+/// The signed distance of the value from [−limit, limit]; 0 inside.
 #[inline(always)]
 fn beyond<T: Real>(value: T, limit: T) -> T {
     value - value.limited(limit)

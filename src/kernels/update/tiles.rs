@@ -1,5 +1,5 @@
-//! Gradients that are written to memory: tile by tile for an update that is no formula, and whole for a
-//! caller that reads them.
+//! Gradients that are written to memory. They are written tile by tile for an update that is not a formula, and as a
+//! whole for a caller that reads them.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -16,15 +16,15 @@ use crate::kernels::update::pass_loop::Traces;
 use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
 
-/// The most slots of an update that is no formula.
+/// The most slots of an update that is not a formula.
 pub const MOST_SLOTS: usize = 8;
 
-/// Some neighbouring elements of one variable's update, all of the variable's dtype.
+/// Some neighbouring elements of one variable's update. All have the variable's dtype.
 #[derive(Debug)]
 pub struct Tile<'t> {
     /// The variable's dtype.
     pub dtype: DType,
-    /// The number of the first element among the variable's.
+    /// The index in the variable of the first element.
     pub start: usize,
     /// How many there are.
     pub elements: usize,
@@ -36,18 +36,18 @@ pub struct Tile<'t> {
     pub slots: &'t [*mut u8],
 }
 
-/// Room for the gradient of one tile.
+/// Memory for the gradient of one tile.
 #[repr(align(64))]
 struct TileBuffer([f64; TILE]);
 
-/// Writes elements `range` of the gradient to `to`. Its maker ensures that the gradient has
-/// these elements, that its contributions are of type `G`, and that there is room.
+/// Writes the elements `range` of the gradient to `to`. The code that creates it ensures that the gradient has these
+/// elements, that its contributions are of type `G`, and that `to` has memory for them.
 struct WriteGradient<'a, G, T> {
     sum: &'a WeightedSum<'a>,
     finish: Finish<T>,
     range: Range<usize>,
     to: *mut T,
-    /// What is set if an element is not finite.
+    /// The flag that is set if an element is not finite.
     not_finite: Option<&'a AtomicBool>,
     gradient: PhantomData<G>,
 }
@@ -69,7 +69,7 @@ impl<G: GradientElement, T: Real> GradientLoop<T> for WriteGradient<'_, G, T> {
         let mut traces = Traces::new();
         let mut start = range.start;
         while range.end - start >= BLOCK {
-            // SAFETY: the elements are in the range, and the maker of this promised the rest.
+            // SAFETY: the elements are in the range, and the code that created this guaranteed the rest.
             unsafe {
                 let block = gradients.block::<BLOCK>(instructions, start);
                 traces.see_block(block);
@@ -109,8 +109,8 @@ impl WeightedSum<'_> {
 }
 
 impl UpdatePass<'_> {
-    /// Makes the gradient tile by tile, and hands each to `update`, which changes weights and slots, on
-    /// this thread. Nothing is allocated. Asserted: there are at most [`MOST_SLOTS`] slots.
+    /// Makes the gradient tile by tile, on this thread, and calls `update` with each tile. `update` changes weights
+    /// and slots. Nothing is allocated. Asserted: there are at most [`MOST_SLOTS`] slots.
     pub fn run_tiles(&self, update: &mut dyn FnMut(&Tile<'_>)) {
         for_real!(self.dtype(), T => for_gradient!(T, self.sum().gradient_dtype, G => {
             self.tiles::<G, T>(update);
@@ -144,7 +144,7 @@ impl UpdatePass<'_> {
         }
     }
 
-    /// The tile of `elements` of the gradient from `start` on, and of weights and slots from `place`.
+    /// The tile of `elements` elements: of the gradient from `start` on, and of weights and slots from `place` on.
     fn tile<G: GradientElement, T: Real>(
         &self,
         to: *mut T,
@@ -163,8 +163,8 @@ impl UpdatePass<'_> {
         if self.l2 != 0.0 {
             let l2 = T::from_f64(self.l2);
             for index in 0..elements {
-                // SAFETY: the tile lies in the weights, which this pass alone has, and its gradient
-                // was just written.
+                // SAFETY: the tile lies in the weights, which this pass alone uses, and its gradient was just
+                // written.
                 unsafe {
                     let gradient = to.add(index);
                     gradient.write(gradient.read() + l2 * weights.add(index).read());

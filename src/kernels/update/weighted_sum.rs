@@ -1,12 +1,10 @@
-//! The gradient of one variable, as it comes from the replicas: the sum of factor × contribution,
-//! in replica order and in float64, divided (or multiplied by the reciprocal), and rounded once to
-//! the element type; then clipped, in that type.
+//! The gradient of one variable, computed from the replicas' contributions. It is the sum of factor × contribution,
+//! in replica order and in float64. The sum is divided, or multiplied by the reciprocal, and rounded once to the
+//! element type. Then it is clipped, in that type.
 //!
-//! An update ([`update`](crate::kernels::update::pass)) makes the gradient block by block, and
-//! nothing of it is written to memory. So does a norm
-//! ([`measure`](crate::kernels::update::measure)), unless that is asked to keep what it makes. A
-//! sum may start from what [`accumulate`](crate::kernels::update::accumulate) has kept of earlier
-//! runs.
+//! An update ([`update`](crate::kernels::update::pass)) makes the gradient block by block, and writes none of it to
+//! memory. A norm ([`measure`](crate::kernels::update::measure)) writes it only if it is asked to keep it. A sum may
+//! start from what [`accumulate`](crate::kernels::update::accumulate) has kept of earlier runs.
 
 use crate::kernels::dtype::DType;
 use crate::kernels::float::real::Real;
@@ -15,16 +13,17 @@ use crate::kernels::view::Span;
 /// One replica's gradient of the variable, and the factor with which it enters the sum.
 #[derive(Clone, Copy, Debug)]
 pub struct Contribution<'a> {
-    /// The elements, as many as the variable has, of its type or of a narrower one.
+    /// The elements, as many as the variable has, of the variable's type or a narrower one.
     pub gradient: Span<'a>,
-    /// What each is multiplied with.
+    /// The factor of each element.
     pub factor: f64,
 }
 
 /// What is done to a gradient before it is used. Both numbers are rounded to the element type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clipping {
-    /// What each element is multiplied with; at most 1, and less than 0 where weights go up the gradient.
+    /// The factor of each element. It is at most 1, and less than 0 if the weights move in the direction of the
+    /// gradient.
     pub factor: f64,
     /// The largest magnitude that an element may have afterwards.
     pub limit: f64,
@@ -35,7 +34,7 @@ impl Clipping {
     pub const NONE: Clipping = Clipping { factor: 1.0, limit: f64::INFINITY };
 }
 
-/// What a gradient is made of.
+/// The sum of which a gradient is made.
 #[derive(Debug)]
 pub struct WeightedSum<'a> {
     pub(super) dtype: DType,
@@ -43,18 +42,18 @@ pub struct WeightedSum<'a> {
     pub(super) contributions: &'a [Contribution<'a>],
     /// The type of the contributions.
     pub(super) gradient_dtype: DType,
-    /// Where the sum starts; −0 if there is none.
+    /// The sum of earlier runs, at which this sum starts; −0 if there is none.
     pub(super) accumulated: Option<Span<'a>>,
     divisor: f64,
     pub(super) clipping: Clipping,
 }
 
-/// What makes a gradient of a sum.
+/// How a sum becomes a gradient.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Finish<T> {
     pub(in crate::kernels) scale: Scale,
-    /// One after the other, the clipping's factor: 1 is the second, unless the factor is smaller
-    /// than the type's normal numbers.
+    /// A sum is multiplied with the first factor, then the second. They are the factor of clipping and 1, unless the
+    /// clipping's factor is smaller than the type's normal numbers.
     pub(in crate::kernels) factors: [T; 2],
     pub(in crate::kernels) limit: T,
 }
@@ -62,7 +61,7 @@ pub(in crate::kernels) struct Finish<T> {
 /// How a sum is scaled.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) enum Scale {
-    /// Multiplying by the divisor's reciprocal, where that is as good as dividing.
+    /// Multiply by the reciprocal of the divisor, where that is as good as dividing.
     Multiply(f64),
     Divide(f64),
 }
@@ -91,8 +90,7 @@ impl<'a> WeightedSum<'a> {
         }
     }
 
-    /// The same, with a sum that starts from `accumulated`: float64 and of as many elements, which
-    /// is asserted.
+    /// The same sum, starting from `accumulated`, which is asserted to be float64 and of as many elements.
     #[inline]
     pub fn starting_from(mut self, accumulated: Option<Span<'a>>) -> WeightedSum<'a> {
         if let Some(sum) = &accumulated {
@@ -102,7 +100,7 @@ impl<'a> WeightedSum<'a> {
         self
     }
 
-    /// The same, clipped.
+    /// The same sum, clipped.
     pub fn clipped(self, clipping: Clipping) -> WeightedSum<'a> {
         WeightedSum { clipping, ..self }
     }
@@ -119,8 +117,7 @@ impl<'a> WeightedSum<'a> {
     }
 }
 
-/// The type that all of `contributions`, which are asserted to have `elements` elements, have in
-/// common; `None` if there are none.
+/// The type that all of `contributions` have; `None` if there are none. Each is asserted to have `elements` elements.
 pub(super) fn common_dtype(contributions: &[Contribution], elements: usize) -> Option<DType> {
     let dtype = contributions.first()?.gradient.dtype();
     for Contribution { gradient, .. } in contributions {
@@ -130,12 +127,11 @@ pub(super) fn common_dtype(contributions: &[Contribution], elements: usize) -> O
 }
 
 impl<T: Real> Finish<T> {
-    /// What makes a gradient of elements of this type, of a sum that is divided by `divisor`.
+    /// The finish for elements of this type, of a sum that is divided by `divisor`.
     pub(in crate::kernels) fn new(divisor: f64, clipping: Clipping) -> Finish<T> {
-        // A division costs as much as all the rest of a simple formula. Multiplying by the
-        // reciprocal of a power of two is the division, bit for bit. For other divisors it is off
-        // by less than two units of float64's last place: of no account in float32, whose exact
-        // results stay exact.
+        // A division costs as much as all the rest of a simple formula. Multiplying by the reciprocal of a power of
+        // two gives the same bits as the division. For other divisors the result differs by less than two units in
+        // the last place of float64. This does not matter for float32, whose exact results stay exact.
         let reciprocal = divisor.recip();
         let is_power_of_two = divisor.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1) == 0;
         let multiplies = divisor.is_normal()
@@ -151,12 +147,12 @@ impl<T: Real> Finish<T> {
         Finish { scale, factors: factors.map(T::from_f64), limit: T::from_f64(limit) }
     }
 
-    /// Whether clipping multiplies with one factor, which may be 1, and limits nothing.
+    /// Whether clipping only multiplies with one factor, which may be 1, and limits nothing.
     pub(super) fn only_multiplies(self) -> bool {
         self.factors[1] == T::from_f64(1.0) && self.limit == T::from_f64(f64::INFINITY)
     }
 
-    /// The gradient of a sum that is scaled.
+    /// The gradient, from a sum that is already scaled.
     #[inline(always)]
     pub(super) fn clipped<const N: usize>(self, mut scaled: [T; N]) -> [T; N] {
         let [first, second] = self.factors;

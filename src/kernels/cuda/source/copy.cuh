@@ -1,11 +1,11 @@
-// Copies between layouts, fills, conversions, and additions in place.
+// Copies between layouts, fills, conversions and additions in place.
 #pragma once
 #include "element.cuh"
 #include "layout.cuh"
 #include "work.cuh"
 
-// What is read, and where the same positions are written. A concatenation is one of these for each
-// of its parts.
+// One copy: where elements are read, and where the same positions are written. A concatenation is
+// one copy for each of its parts.
 struct Copy {
     const void *from;
     void *to;
@@ -15,7 +15,7 @@ struct Copy {
 };
 static_assert(sizeof(Copy) == 488, "as in Rust");
 
-// What becomes of an element that is read, where it is only read.
+// How an element that is read becomes the one that is written: here it stays the same.
 template <class T> struct Same {
     typedef T From;
     typedef T To;
@@ -69,7 +69,7 @@ template <class F, class T> struct Converted {
     typedef typename T::Stored To;
     DEVICE To of(From value) { return T::from_wide(F::wide(value)); }
 };
-// The narrow ones do without float64, where every value of the one is one of a float32.
+// Conversions between narrow types do without float64: every value of one type is a float32.
 template <class F, class T> struct ConvertedInSingle {
     typedef typename F::Stored From;
     typedef typename T::Stored To;
@@ -96,7 +96,7 @@ CONVERT(f64, F64, f32, F32, Converted)
 struct Fill {
     void *to;
     u64 elements;
-    // Of every element; of a narrow one the lower bits.
+    // The bits of every element; those of a narrow element are the lower bits.
     u64 bits;
     Runs runs;
 };

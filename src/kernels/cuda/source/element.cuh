@@ -1,4 +1,5 @@
-// Element types: how each is stored, widened and rounded, as the CPU's kernels do it.
+// Element types: how each is stored, widened and rounded, in the same way as in the CPU's
+// kernels.
 #pragma once
 #include "target.h"
 
@@ -29,7 +30,7 @@ DEVICE u16 f32_to_f16(float value) {
 DEVICE float f16_to_f32(u16 bits) {
     u32 sign = (u32)(bits & 0x8000) << 16, magnitude = (u32)(bits & 0x7fff) << 13, wide;
     if (magnitude < 1u << 23) {
-        // A denormal is m * 2^-24: with m in the mantissa of 2^-14 it is that much too large.
+        // A denormal is m * 2^-24. The number with m in the mantissa of 2^-14 is larger by 2^-14.
         wide = bits_of(float_of(magnitude + (113u << 23)) - float_of(113u << 23));
     } else if (magnitude < 31u << 23) {
         wide = magnitude + (112u << 23);
@@ -41,7 +42,7 @@ DEVICE float f16_to_f32(u16 bits) {
 DEVICE u16 f32_to_f16(float value) {
     u32 bits = bits_of(value), sign = (bits >> 16) & 0x8000, magnitude = bits & 0x7fffffff, narrow;
     if (magnitude < 113u << 23) {
-        // 1/2 has the places of a denormal's as its last ones, so the addition rounds.
+        // In a number near 1/2, the last place is that of a denormal, so the addition rounds.
         narrow = bits_of(float_of(magnitude) + float_of(126u << 23)) - (126u << 23);
     } else if (magnitude < 143u << 23) {
         narrow = (magnitude + 0xfff + ((magnitude >> 13) & 1) - (112u << 23)) >> 13;
@@ -63,8 +64,8 @@ DEVICE u16 f32_to_bf16(float value) {
     return (u16)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-// float64 to float32, rounded to odd: what is not exact has an odd last place, so that rounding
-// to a type with two digits less or more rounds the float64 once.
+// float64 to float32, rounded to odd: an inexact result has an odd last place. So a second
+// rounding, to a type with at least two digits less, gives the same as rounding the float64 once.
 DEVICE float rounded_to_odd(double value) {
     float nearest = (float)value;
     double back = (double)nearest;
@@ -76,7 +77,7 @@ DEVICE float rounded_to_odd(double value) {
     return float_of(too_large ? bits - 1 : bits + 1);
 }
 
-// An element type: how it is stored, and how it becomes a float64 and comes from one.
+// An element type: how it is stored, and how it is converted to a float64 and from one.
 struct F16 {
     typedef u16 Stored;
     DEVICE float single(u16 bits) { return f16_to_f32(bits); }

@@ -1,11 +1,11 @@
-// The gradient of one variable, as it comes from the replicas: the sum of factor * contribution, in
-// replica order and in float64, scaled and rounded once; then clipped.
+// The gradient of one variable, computed from the replicas' contributions: the sum of factor *
+// contribution, in replica order and in float64, scaled, rounded once, and then clipped.
 #pragma once
 #include "element.cuh"
 #include "layout.cuh"
 #include "work.cuh"
 
-// A number whose operators round: every operation stands alone.
+// A number whose operators round: every operation is rounded by itself.
 template <class T> struct Real {
     T value;
 };
@@ -39,50 +39,51 @@ struct Contribution {
 };
 static_assert(sizeof(Contribution) == 16, "as in Rust");
 
-// A variable and what its gradient is made of.
+// A variable, and the inputs of its gradient.
 struct Variable {
-    // In kernels that make gradients only: where those are written.
+    // The weights. Kernels that only make gradients write them here instead.
     void *weights;
     void *slots[MOST_SLOTS];
-    // Where the sum starts; from -0 if it is null.
+    // The sum of earlier runs, where the sum starts; null if it starts from -0.
     const double *accumulated;
-    // The numbers of the rows that the sum is about, if it is not about all.
+    // The numbers of the rows that the sum is over; null if it is over all rows.
     const u64 *rows;
-    // The elements of a row, and what makes a division by it a multiplication.
+    // The elements of a row, and the factor and shift for divisions by it.
     u64 width;
     u64 width_factor;
     u32 width_shift;
-    // Which of the treatments it gets.
+    // The index of its treatment.
     u32 treatment;
-    // Of the sum.
+    // The elements of the sum.
     u64 elements;
     u64 first_contribution;
     u32 contributions;
     // The number of the contributions' dtype.
     u32 gradient_dtype;
-    // Where the results of measuring it are: LAMB's quotient of norms, or two sums. Or null.
+    // Where the results of measuring it are written: LAMB's quotient of norms, or two sums. May
+    // be null.
     double *result;
     // Becomes 1 if an element of the gradient is not finite.
     u32 *not_finite;
-    // Where the sums of its tiles begin, among those of all variables.
+    // The index of the first of its tiles among those of all variables.
     u64 first_tile;
 };
 static_assert(sizeof(Variable) == 120, "as in Rust");
 
 // What is done with some variables' gradients.
 template <class T> struct Treatment {
-    // What the sum is divided by or multiplied with.
+    // The number by which the sum is divided, or with which it is multiplied.
     double scale;
     // LAMB's learning rate.
     double rate;
     u32 divides;
     u32 has_l2;
-    // What clips: two factors, one after the other, and the largest magnitude.
+    // The clipping: two factors, applied one after the other, and the largest magnitude.
     T first_factor;
     T second_factor;
     T limit;
     T l2;
-    // Those of the update's step.
+    // The scalars of the update's step.
     T scalars[SCALARS];
 };
 static_assert(sizeof(Treatment<float>) == 80 && sizeof(Treatment<double>) == 136, "as in Rust");
@@ -104,13 +105,13 @@ DEVICE void add_contribution(const void *gradient, double factor, u64 first, dou
 
 enum { DTYPE_FLOAT16 = 1, DTYPE_BFLOAT16 = 2, DTYPE_FLOAT32 = 3, DTYPE_FLOAT64 = 4 };
 
-// Which contributions there can be beside those of the variable's type.
+// The types that the contributions to a variable of this type can have.
 template <class T> struct Gradient;
 template <> struct Gradient<float> {
     template <int N, int STEP>
     DEVICE void contribution(u32 dtype, const void *gradient, double factor, u64 first,
                              double (&sums)[N]) {
-        // The same for all threads of a block.
+        // This branch is the same for all threads of a block.
         if (dtype == DTYPE_FLOAT32) {
             add_contribution<F32, N, STEP>(gradient, factor, first, sums);
         } else if (dtype == DTYPE_BFLOAT16) {
@@ -128,8 +129,8 @@ template <> struct Gradient<double> {
     }
 };
 
-// What a block needs to make the gradient of its variable. If it is of ROWS it has no contributions:
-// what it starts from is all.
+// What a block needs to make the gradient of its variable. A gradient of ROWS has no
+// contributions: it is the sum at which it starts.
 template <class T, bool ROWS = false> struct Source {
     GLOBAL const Variable *variable;
     GLOBAL const Contribution *contributions;
@@ -161,7 +162,7 @@ template <class T, bool ROWS = false> struct Source {
         const double *accumulated = variable->accumulated;
         UNROLL
         for (int i = 0; i < N; i++) {
-            // What -0 is added to stays what it is, -0 itself too.
+            // A number plus -0 is the number itself; -0 plus -0 is -0.
             sums[i] =
                 ROWS || accumulated ? reading<double>(accumulated)[first + i * STEP] : -0.0;
         }

@@ -11,7 +11,7 @@ struct Runs {
     u32 dense;
     u64 sizes[MAX_RANK];
     u64 strides[MAX_RANK];
-    // What makes divisions by the sizes multiplications: see `quotient_of`.
+    // The factors and shifts for divisions by the sizes: see `quotient_of`.
     u64 factors[MAX_RANK];
     u32 shifts[MAX_RANK];
 };
@@ -26,19 +26,20 @@ DEVICE u64 upper_product(u64 a, u64 b) {
 #endif
 }
 
-// `number` divided by the size that the factor f and the shift s were made of: the quotient is
-// floor(number * (2^64 + f) / 2^(65 + s)), whose sum of 65 bits is halved before it is one.
+// `number` divided by the size from which the factor f and the shift s were computed. The
+// quotient is floor(number * (2^64 + f) / 2^(65 + s)). The sum in it would need 65 bits, so it is
+// halved while it is computed.
 DEVICE u64 quotient_of(u64 number, u64 factor, u32 shift) {
     u64 part = upper_product(number, factor);
     return (((number - part) >> 1) + part) >> shift;
 }
 
-// `number` divided by a size, which is 1 or what the factor and the shift were made of.
+// `number` divided by a size. The size is 1, or the factor and the shift were computed from it.
 DEVICE u64 divided_by(u64 number, u64 size, u64 factor, u32 shift) {
     return size == 1 ? number : quotient_of(number, factor, shift);
 }
 
-// Where the element with this number, in row-major order, lies.
+// Where the element with this number in row-major order lies.
 DEVICE u64 offset_of(GLOBAL const Runs *runs, u64 number) {
     u64 offset = 0;
     u32 axis = MAX_RANK - 1, last = MAX_RANK - runs->axes;
@@ -51,7 +52,7 @@ DEVICE u64 offset_of(GLOBAL const Runs *runs, u64 number) {
     return offset + number * runs->strides[axis];
 }
 
-// The same, where it is known before whether the layout is dense.
+// The same, if it is known at compile time whether the layout is dense.
 template <bool DENSE> DEVICE u64 place_of(GLOBAL const Runs *runs, u64 number) {
     return DENSE ? number : offset_of(runs, number);
 }

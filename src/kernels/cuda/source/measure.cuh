@@ -1,19 +1,19 @@
-// Sums over the elements of a variable's update, before anything is updated: norms, and whether all
-// is finite. The order of additions is that of tree.cuh.
+// Sums over the elements of a variable's update before anything is updated: norms, and whether
+// all elements are finite. The order of additions is that of tree.cuh.
 #pragma once
 #include "rules.cuh"
 #include "tree.cuh"
 #include "update.cuh"
 
-// How many chunks there are at most, and the smallest of them, in tiles.
+// The largest number of chunks, and the tiles of the smallest chunk.
 #define MOST_CHUNKS 64
 #define SMALLEST_CHUNK 16
 
-// The two sums of a lane are 0 at first. `add` adds what N elements, every LANES-th from `first` on,
-// make of them; `finish` is called once for each lane.
+// Each lane has two sums, which start at 0. `add` adds the terms of N elements, every LANES-th
+// from `first` on. `finish` is called once for each lane.
 
-// The squares of the gradient; and zero times the gradient, whose sum is 0 if all is finite and
-// NaN otherwise.
+// The squares of the gradient, and zero times the gradient. The second sum is 0 if all elements
+// are finite, else NaN.
 template <class T> struct Squares {
     const Source<T> &source;
 
@@ -34,7 +34,7 @@ template <class T> struct Squares {
 
     DEVICE_MEMBER void finish(double (&sums)[2]) const {
         if (sizeof(T) != sizeof(double)) {
-            // Squares of float32 are never past float64: their sum is finite if they are.
+            // Squares of float32 are never past float64's range: their sum is finite if they are.
             sums[1] = mul(sums[0], 0.0);
         }
     }
@@ -120,13 +120,13 @@ MEASURE(squares, Squares, f64, double)
 MEASURE(lamb_squares, LambSquares, f32, float)
 MEASURE(lamb_squares, LambSquares, f64, double)
 
-// What the tiles of each variable amount to: a block for each. LAMB's quotient of norms is written, or
-// both sums.
+// Adds up the tiles of each variable; one block for each variable. It writes LAMB's quotient of
+// norms, or both sums.
 KERNEL void umbo_totals(const Variable *variables, const double *tile_sums, u32 quotients) {
     SHARED double chunk_sums[2][MOST_CHUNKS];
     GLOBAL const Variable *variable = reading<Variable>(variables) + block_number();
     u64 tiles = (variable->elements + TILE - 1) / TILE;
-    // As many whole tiles as make at most so many chunks.
+    // The tiles of one chunk, so that there are at most MOST_CHUNKS chunks.
     u64 of_chunk = (variable->elements + MOST_CHUNKS - 1) / MOST_CHUNKS;
     of_chunk = (of_chunk + TILE - 1) / TILE;
     of_chunk = of_chunk < SMALLEST_CHUNK ? SMALLEST_CHUNK : of_chunk;

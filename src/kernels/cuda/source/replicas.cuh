@@ -13,7 +13,7 @@ static_assert(sizeof(Input) == 240, "as in Rust");
 struct Reduction {
     void *output;
     u64 elements;
-    // The inputs are as many from this one of the table on.
+    // The index in the table of the first input. The others follow.
     u64 first_input;
     u32 inputs;
     // Whether the output and all inputs are dense.
@@ -22,17 +22,17 @@ struct Reduction {
 };
 static_assert(sizeof(Reduction) == 264, "as in Rust");
 
-// Division by a number of addends: by a power of two it is a multiplication.
+// Division by a number of addends. If it is a power of two, the division is a multiplication.
 DEVICE bool is_power_of_two(u32 count) { return (count & (count - 1)) == 0; }
 DEVICE double divided(double sum, u32 count) {
     return is_power_of_two(count) ? mul(sum, quotient(1.0, (double)count))
                                   : quotient(sum, (double)count);
 }
 
-// How elements become a result: `Sum` is what is added up, `of` one element as such, `plus` the
-// addition, `sum` and `mean` the result.
+// How elements become a result. `Sum` is the type of the sums, `of` makes a sum of one element,
+// `plus` adds, and `sum` and `mean` make the result.
 
-// float32 and float64, in float64.
+// float32 and float64 are added in float64.
 template <class T> struct WideFloats {
     typedef typename T::Stored From;
     typedef double Sum;
@@ -43,7 +43,7 @@ template <class T> struct WideFloats {
     DEVICE From sum(double total) { return T::from_wide(total); }
     DEVICE From mean(double total, u32 count) { return T::from_wide(divided(total, count)); }
 };
-// 16-bit floats, in float32.
+// 16-bit floats are added in float32.
 template <class T> struct NarrowFloats {
     typedef u16 From;
     typedef float Sum;
@@ -56,7 +56,7 @@ template <class T> struct NarrowFloats {
         return T::from_single(quotient(total, (float)count));
     }
 };
-// Integers, which wrap. Their means are exact sums, divided.
+// Integers wrap. Their means are exact sums that are divided.
 template <class T> struct WrappingIntegers {
     typedef T From;
     typedef T Sum;
@@ -72,7 +72,7 @@ template <class T> struct SmallIntegers {
     DEVICE i32 of(T element) { return element; }
     DEVICE i32 plus(i32 a, i32 b) { return a + b; }
     DEVICE float mean(i32 total, u32 count) {
-        // Both are exact in float32 then, and the quotient is rounded once.
+        // For such a count both are exact in float32, and the quotient is rounded once.
         return count <= 256 ? quotient((float)total, (float)count)
                             : (float)quotient((double)total, (double)count);
     }
@@ -85,7 +85,7 @@ template <class T> struct MiddleIntegers {
     DEVICE double plus(double a, double b) { return add(a, b); }
     DEVICE double mean(double total, u32 count) { return divided(total, count); }
 };
-// The sums of upper and lower halves: exact for as many addends as there can be.
+// The sums of upper and lower halves, which are exact for the largest number of addends.
 struct Halves {
     i64 high;
     i64 low;

@@ -1,4 +1,4 @@
-// Rows of a table out of it, one after the other, or back into it.
+// Copies of a table's rows, out of the table to memory without gaps, or back into it.
 #pragma once
 #include "layout.cuh"
 #include "work.cuh"

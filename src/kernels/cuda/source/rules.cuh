@@ -1,6 +1,7 @@
-// What each update rule does to one element. The formulas and the order of the scalars, which are rounded to the
-// variable's type, are those of src/kernels/update/rules.rs. A rule that MEASURES gets what
-// was found, as the last scalar; one that HAS_ROWS can update rows of a table alone.
+// What each update rule does to one element. The formulas and the order of the scalars are those
+// of src/kernels/update/rules.rs; the scalars are rounded to the variable's type. A rule that
+// MEASURES gets the result of its sums as the last scalar. A rule that HAS_ROWS can update some
+// rows of a table only.
 #pragma once
 #include "gradient.cuh"
 
@@ -63,7 +64,7 @@ struct AmsGrad {
                          Real<T> gradient) {
         slots[0] = s[0] * slots[0] + s[2] * gradient;
         slots[1] = s[1] * slots[1] + s[3] * (gradient * gradient);
-        // What is not a number stays in the second moment, and so gets here.
+        // A NaN stays in the second moment, and so is returned in every later update, too.
         slots[2].value = slots[1].value <= slots[2].value ? slots[2].value : slots[1].value;
         return weight - s[4] * (slots[0] / (root(slots[2]) * s[5] + s[6]));
     }
@@ -174,7 +175,7 @@ struct Ftrl {
     }
 };
 
-// Nothing is updated: the gradient, as a rule would get it, is written in the place of state.
+// This rule updates nothing: it writes the gradient, as a rule would get it, into the state.
 struct Treated {
     enum { SLOTS = 1, MEASURES = 0, HAS_ROWS = 0 };
     template <class T>

@@ -1,7 +1,7 @@
-// What differs between the compilers of the kernels: clang for PTX (without CUDA's headers), NVRTC,
-// and any C++ compiler, for which the kernels are ordinary functions that tests call.
+// The differences between the compilers of the kernels: clang for PTX (without CUDA's headers),
+// NVRTC, and any C++ compiler, for which the kernels are ordinary functions that tests call.
 //
-// Every arithmetic operation on floating-point numbers is rounded to nearest and stands alone: no
+// Every arithmetic operation on floating-point numbers is rounded to nearest by itself: no
 // compiler may contract two of them. So the bits are those of the CPU's kernels.
 #pragma once
 
@@ -14,8 +14,9 @@ typedef short i16;
 typedef int i32;
 typedef long long i64;
 
-// Threads of every block. Beside it kernels ask for one block at a time on a processor of the card, which is no
-// more than there is: left to itself, the assembler keeps registers in memory for the sake of more blocks.
+// Threads of every block. The kernels also ask for at least one block at a time on a processor of
+// the card, which is always possible. Without this, the assembler keeps registers in memory to
+// make more blocks possible.
 #define THREADS 256
 
 #if defined(__CUDACC_RTC__) || defined(__NVCC__)
@@ -24,7 +25,7 @@ typedef long long i64;
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
 #define SHARED static __shared__
-// Pointers to what lies in the card's memory.
+// Pointers to the card's memory.
 #define GLOBAL
 struct alignas(16) Sixteen { u64 low, high; };
 DEVICE u32 thread_number() { return threadIdx.x; }
@@ -72,8 +73,8 @@ DEVICE double root(double a) { return __nvvm_sqrt_rn_d(a); }
 #define SHARED static thread_local
 #define GLOBAL
 typedef u64 Sixteen __attribute__((vector_size(16)));
-// Given by whoever calls the kernels: which thread of which block it plays, and how it lets the
-// others of the block come to the same barrier.
+// The caller of the kernels defines these functions: which thread of which block it plays, and
+// how it lets the others of the block reach the same barrier.
 u32 thread_number();
 u32 block_number();
 void barrier();
@@ -100,8 +101,8 @@ DEVICE double root(double a) { return __builtin_sqrt(a); }
 #define UNROLL_4
 #endif
 
-// Memory of the card that an address names. Addresses come in tables, so compilers cannot know
-// that they are not those of a block's memory.
+// The card's memory at an address. Addresses come in tables, so compilers cannot know that they
+// are not addresses of a block's own memory.
 template <class T> DEVICE GLOBAL const T *reading(const void *address) {
     return (GLOBAL const T *)address;
 }

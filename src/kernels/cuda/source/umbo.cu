@@ -1,5 +1,5 @@
-// All kernels of Umbo. One source for clang (which makes the PTX that is embedded in the library),
-// for NVRTC, and for the tests' C++ compiler.
+// All kernels of Umbo. It is one source for clang (which makes the PTX that is embedded in the
+// library), for NVRTC, and for the tests' C++ compiler.
 #include "copy.cuh"
 #include "replicas.cuh"
 #include "update.cuh"

@@ -1,4 +1,4 @@
-// The fused pass: gradients of all replicas into weights and state.
+// The fused pass: it updates weights and state by the gradients of all replicas.
 #pragma once
 #include "rules.cuh"
 
@@ -7,7 +7,7 @@ template <class Rule, class T, bool ROWS> struct Updating {
     Real<T> scalars[SCALARS];
     GLOBAL T *weights;
     GLOBAL T *slots[MOST_SLOTS];
-    // 0 as long as all gradients were finite, NaN from then on.
+    // 0 as long as all gradients were finite, NaN from the first that was not.
     mutable Real<T> trace;
 
     DEVICE_MEMBER Updating(const Source<T, ROWS> &of) : source(of) {
@@ -27,7 +27,7 @@ template <class Rule, class T, bool ROWS> struct Updating {
         trace.value = 0;
     }
 
-    // Where the weight of an element of the sum lies.
+    // Where the weight for an element of the sum lies.
     DEVICE_MEMBER u64 place(u64 element) const {
         if (!ROWS) {
             return element;
@@ -75,7 +75,7 @@ template <class Rule, class T, bool ROWS> struct Updating {
     }
 
     DEVICE_MEMBER void tell() const {
-        // What is not 0 is NaN. Whoever finds it writes the same.
+        // A number that is not 0 is NaN. All threads that find one write the same.
         if (source.variable->not_finite && !(trace.value == 0)) {
             *(volatile GLOBAL u32 *)writing<u32>(source.variable->not_finite) = 1;
         }
@@ -155,8 +155,8 @@ template <class T> struct Writing {
 GRADIENT(f32, float)
 GRADIENT(f64, double)
 
-// Sums in float64 that an update some runs later starts from: `accumulated` is where they start,
-// `weights` where they are written, which may be the same.
+// Sums in float64, from which an update some runs later starts. `accumulated` is where they
+// start, and `weights` is where they are written; both may be the same.
 template <class T> struct Accumulating {
     const Source<T> &source;
 

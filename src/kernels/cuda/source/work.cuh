@@ -1,5 +1,5 @@
-// How a launch shares its work: a list of items, each cut into chunks of as many elements, one
-// chunk for each block.
+// How a launch divides its work. There is a list of items. Each is cut into chunks of the same
+// number of elements, and each block has one chunk.
 #pragma once
 #include "target.h"
 
@@ -9,14 +9,14 @@ struct Chunk {
 };
 static_assert(sizeof(Chunk) == 8, "as in Rust");
 
-// A block's part: elements from `start` to `end` of an item.
+// A block's part: the elements from `start` to `end` of an item.
 struct Part {
     u32 item;
     u64 start;
     u64 end;
 };
 
-// Which part this block has. Without a table of chunks there is one item.
+// The part of this block. Without a table of chunks there is one item.
 DEVICE Part part_of(const Chunk *chunks, u64 size) {
     Part part;
     u64 number = block_number();
@@ -31,12 +31,13 @@ DEVICE Part part_of(const Chunk *chunks, u64 size) {
     return part;
 }
 
-// As many elements go through the registers of a thread together: that hides how long memory takes.
+// How many elements a thread handles together in registers, which hides the time that memory
+// takes.
 #define TOGETHER 4
 
-// Calls `each.template run<N>(first)` for all elements of a part that this thread has: the N of
-// them are `first`, `first + THREADS` and so on, so that neighbouring threads have neighbours. N is
-// MOST or 1.
+// Calls `each.template run<N>(first)` for all elements of a part that this thread has. The N
+// elements of a call are `first`, `first + THREADS` and so on, so that neighbouring threads have
+// neighbours. N is MOST or 1.
 template <int MOST, class Each> DEVICE void for_each_element(u64 start, u64 end, const Each &each) {
     u64 first = start + thread_number();
     if (MOST > 1) {
