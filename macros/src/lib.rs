@@ -20,8 +20,7 @@ use proc_macro::TokenStream;
 /// | `optional_value(p)` | the place for a value and its handle |
 /// | `buffer(p, capacity)` | memory for a text; `p.write(&text, length)` |
 /// | `room(p, capacity)` | memory for an array, which the body writes |
-/// | `options(p)`, `structure(p)` | a struct; `options` uses defaults where it is NULL or shorter, `structure` needs it
-/// |
+/// | `options(p)`, `structure(p)` | a struct; `options` has defaults for a NULL or short one |
 /// | `text(p)`, `optional_text(p)`, `long_text(p)` | a `&str`, or an `Option` of one |
 /// | `array(p, n)`, `optional_array(p, n)` | a slice with the number of elements in the parameter `n` |
 /// | `texts(p, n)`, `optional_texts(p, n)` | a `Vec` of texts |
@@ -31,7 +30,7 @@ use proc_macro::TokenStream;
 /// | `flag(i)`, `constant(i)`, `dtype(i)` | a `bool`, or the core's value for the constant |
 /// | `index(i)`, `natural(i)`, `counted(i)` | a position in a list, a number of at least 0, a number of at least 1 |
 /// | `shape(p, ndim)` | a `Shape` |
-/// | `device(p)`, `spec(h)`, `view(p)`, `reduction(p)`, `destination(p)` | the object with this name |
+/// | `device(p)`, `spec(h)`, `view(p)`, `reduction(p)`, `destination(p)` | what the name says |
 /// | `present(f)` | a function that is not NULL |
 ///
 /// For the following arguments, the rest of the function is a closure:
@@ -54,7 +53,7 @@ use proc_macro::TokenStream;
 /// The functions are unsafe, and their callers make this promise, which the header's opening comment demands. Each
 /// pointer is NULL or points to what its declaration names, with the stated number of elements or the stated size, and
 /// with a NUL at the end if it is a text. This holds until the call is over. Outputs may be written. Handles may be any
-/// number. So the unsafe calls that are made for the arguments above need no argument of their own.
+/// number. So the unsafe calls that are made for the arguments above need no SAFETY comment of their own.
 #[proc_macro_attribute]
 pub fn c_call(arguments: TokenStream, function: TokenStream) -> TokenStream {
     c_call::expand(arguments.into(), function.into())

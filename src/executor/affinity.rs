@@ -147,7 +147,7 @@ impl ProcessorPart {
         self.of(process_processors(), online())
     }
 
-    /// The same, for a process that may use `allowed` on a machine with `machine` processors.
+    /// As [`ProcessorPart::processors`], for a process that may use `allowed` on a machine with `machine` processors.
     fn of(self, allowed: &CpuSet, machine: usize) -> CpuSet {
         match allowed.count() >= machine {
             true => share(allowed, self.index, self.count),

@@ -146,7 +146,7 @@ impl FileSource {
         Ok(dataset)
     }
 
-    /// The same dataset, after a check that its elements can match the spec.
+    /// The dataset of [`FileSource::dataset`], after a check that its elements can match the spec.
     fn fitting(&self, number: usize) -> Result<Dataset> {
         let dataset = self.dataset(number)?;
         let other = dataset.element_spec();
