@@ -36,7 +36,7 @@ pub(super) struct DryRunPart {
     pub weight: Option<f64>,
     /// The gradients that it viewed, one entry for each variable.
     pub gradients: Vec<Option<Vec<f64>>>,
-    /// What it added to metrics.
+    /// Its additions to metrics.
     pub metrics: Vec<Added>,
 }
 

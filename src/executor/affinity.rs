@@ -147,7 +147,8 @@ impl ProcessorPart {
         self.of(process_processors(), online())
     }
 
-    /// As [`ProcessorPart::processors`], for a process that may use `allowed` on a machine with `machine` processors.
+    /// The result of [`ProcessorPart::processors`] if the process may use `allowed` and the machine has `machine`
+    /// processors.
     fn of(self, allowed: &CpuSet, machine: usize) -> CpuSet {
         match allowed.count() >= machine {
             true => share(allowed, self.index, self.count),

@@ -23,7 +23,7 @@ pub(super) trait Pipeline: Send + Sync {
     }
 }
 
-/// What flows through a pass.
+/// An item that a pass returns.
 pub(super) trait Item: Clone + Send + Sync + 'static {
     /// The same item, in a form that can be returned any number of times.
     fn keep(self) -> Result<Self>;

@@ -167,7 +167,7 @@ impl Pass<Value> for ZipPass {
         for (position, input) in self.inputs.iter_mut().enumerate() {
             if !self.taken[position].fill(&mut **input)? {
                 self.ended = true;
-                // The inputs before this one have returned an element. Those after it were not asked.
+                // The inputs before this one have returned an element. Those after it were not called.
                 let longer = self.first_finite;
                 let warns = position > longer && !self.zip.warned.swap(true, Ordering::Relaxed);
                 self.taken.iter_mut().for_each(|taken| drop(taken.take()));
