@@ -93,7 +93,7 @@ struct WorkerJob {
     body: *const Body<'static>,
     blocks: Blocks,
     given: Instant,
-    /// The time from then to the beginning of the last worker, in nanoseconds.
+    /// The time from `given` to the beginning of the last worker, in nanoseconds.
     begun: AtomicU64,
     countdown: Countdown,
     panic: Mutex<Option<Box<dyn Any + Send>>>,

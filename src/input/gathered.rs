@@ -12,7 +12,7 @@ use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
 use crate::input::spec::ElementSpec;
 use crate::values::Value;
 
-/// What RESOURCE_EXHAUSTED names if there is no memory for it.
+/// The name of these elements in the message if there is no memory for them.
 const GATHERED: &str = "elements of a batch";
 
 /// How one element is made of several.

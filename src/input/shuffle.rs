@@ -19,7 +19,7 @@ use crate::input::pass::Pass;
 use crate::input::position::{Description, StateReader, StateWriter, unfit};
 use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
 
-/// What RESOURCE_EXHAUSTED names if there is no memory for it.
+/// The name of these elements in the message if there is no memory for them.
 const SHUFFLED: &str = "elements of a shuffle's buffer";
 
 /// How a dataset is shuffled.
