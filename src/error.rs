@@ -1,8 +1,8 @@
-//! What can go wrong, by cause, and the canonical status of each cause.
+//! Everything that can fail, by cause, and the canonical status of each cause.
 //!
-//! The core returns [`Error`]; the C layer turns it into a status code and a message. A message
-//! names the argument, what was wrong with it and what would be right. Failures of several
-//! replicas travel together in [`Error::Replicas`], in replica order.
+//! The core returns [`Error`]; the C layer converts it to a status code and a message. A message names the argument,
+//! what was wrong with it and what would be right. Failures of several replicas are returned together in
+//! [`Error::Replicas`], in replica order.
 
 pub(crate) mod memory;
 mod system;
@@ -14,8 +14,8 @@ use std::fmt;
 /// The result of everything in the core that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Something a callback attached to its failure (a C++ exception, say). It comes out unchanged
-/// in the thread that called the library; dropping it releases it.
+/// An object that a callback attached to its failure, such as a C++ exception. It is returned unchanged in the thread
+/// that called the library. Dropping it releases it.
 pub type Payload = Box<dyn Any + Send>;
 
 /// The canonical status codes, with their usual numbers.
@@ -62,7 +62,7 @@ impl Status {
         Status::DataLoss,
     ];
 
-    /// The code with this number, if there is one.
+    /// The status with this code, if there is one.
     pub fn from_code(code: i32) -> Option<Status> {
         usize::try_from(code).ok().and_then(|index| Self::ALL.get(index).copied())
     }
@@ -95,7 +95,7 @@ impl Status {
     }
 }
 
-/// Everything that can go wrong, by cause.
+/// All errors, by cause.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An argument has a wrong value, shape, dtype or name.
@@ -106,7 +106,7 @@ pub enum Error {
         /// What is wrong with it and what would be right.
         problem: String,
     },
-    /// An axis, index or position lies outside of what there is.
+    /// An axis, index or position is out of range.
     #[error("{argument}: {problem}")]
     OutOfRange {
         /// The argument as the caller knows it.
@@ -114,20 +114,20 @@ pub enum Error {
         /// What is wrong with it and what would be right.
         problem: String,
     },
-    /// The call is right but not now or not here: wrong context, wrong order, draining.
+    /// The call is right, but not now or not here: a wrong context, a wrong order, a strategy that drains.
     #[error("{0}")]
     FailedPrecondition(String),
-    /// A device, file or name that is not there.
+    /// A device, file or name does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// Memory or threads could not be had. Where the text names what there is not enough of, that is
-    /// where it begins with `memory` or with a number of bytes, the message says so ([`NotEnough`]).
+    /// Memory or threads were not available. If the text names the resource that is lacking, that is, if it begins with
+    /// `memory` or with a number of bytes, the message says that there is not enough of it ([`NotEnough`]).
     #[error("{}", NotEnough(.0))]
     ResourceExhausted(String),
-    /// Not offered by this strategy, or not by this build.
+    /// This strategy or this build does not offer it.
     #[error("{0}")]
     Unimplemented(String),
-    /// Offered, but what it needs is not here now (a driver, a device).
+    /// The library offers it, but a driver or a device that it needs is not available now.
     #[error("{0}")]
     Unavailable(String),
     /// The operating system refused access.
@@ -136,53 +136,52 @@ pub enum Error {
     /// A file or stream is damaged.
     #[error("{0}")]
     DataLoss(String),
-    /// Stopped on request, or because another replica failed.
+    /// It was stopped on request, or because another replica failed.
     #[error("{0}")]
     Cancelled(String),
-    /// Not finished when the deadline came.
+    /// It was not finished at the deadline.
     #[error("{0}")]
     DeadlineExceeded(String),
     /// A defect of this library.
     #[error("{0}; this is a defect of umbo, please report it")]
     Internal(String),
-    /// A callback of the caller's reported failure.
+    /// A callback of the caller reported a failure.
     #[error("{message}")]
     Callback {
         /// The status the callback returned.
         status: Status,
-        /// What it said.
+        /// The message of the callback.
         message: String,
-        /// What it attached.
+        /// The object that the callback attached.
         payload: Option<Payload>,
     },
     /// One or more replicas failed; all of them are listed.
     #[error("{0}")]
     Replicas(ReplicaFailures),
-    /// Another process that trains along failed, or is somewhere else in the program, or cannot be
-    /// reached.
+    /// Another process of this training failed, is at another point of the program, or cannot be reached.
     #[error("{message}")]
     Rank {
-        /// Which of the processes, if that is known.
+        /// The rank of that process, if it is known.
         rank: Option<usize>,
-        /// Its status, or what the whole amounts to.
+        /// The status of that process, or of the failure as a whole.
         status: Status,
-        /// What it said.
+        /// The message.
         message: String,
     },
-    /// Another failure, of a part of what was to be done.
+    /// Another error, in a part of the work.
     #[error("{place}{}{error}", if error.replicas().is_some() { "\n" } else { ": " })]
     Within {
-        /// Which part.
+        /// The part.
         place: String,
-        /// What went wrong in it.
+        /// The error in this part.
         error: Box<Error>,
     },
-    /// Another failure, of an operation that the caller knows by this name.
+    /// Another error, of an operation that the caller knows by this name.
     #[error("{operation}: {error}")]
     Named {
-        /// What the caller called.
+        /// The name of the operation that the caller called.
         operation: Cow<'static, str>,
-        /// What went wrong; neither named itself nor of replicas. See [`Error::named`].
+        /// The error. It is neither named itself nor one of replicas. See [`Error::named`].
         error: Box<Error>,
     },
 }
@@ -204,12 +203,12 @@ impl fmt::Display for NotEnough<'_> {
 }
 
 impl Error {
-    /// A wrong value, shape, dtype or name of `argument`.
+    /// The error for a wrong value, shape, dtype or name of `argument`.
     pub fn invalid(argument: impl Into<Cow<'static, str>>, problem: impl Into<String>) -> Error {
         Error::InvalidArgument { argument: argument.into(), problem: problem.into() }
     }
 
-    /// An axis, index or position `argument` outside of what there is.
+    /// The error if the axis, index or position `argument` is out of range.
     pub fn out_of_range(
         argument: impl Into<Cow<'static, str>>,
         problem: impl Into<String>,
@@ -217,14 +216,14 @@ impl Error {
         Error::OutOfRange { argument: argument.into(), problem: problem.into() }
     }
 
-    /// A call that is right but not now or not here.
+    /// The error for a call that is right, but not now or not here.
     pub fn precondition(problem: impl Into<String>) -> Error {
         Error::FailedPrecondition(problem.into())
     }
 
-    /// This error, with the name of the operation that failed in front of its message. A name that
-    /// is there already stays the only one: it is that of the innermost operation, which failed by
-    /// itself. Failures of replicas, whose messages name the replicas, stay as they are.
+    /// Returns this error with the name of the failed operation in front of its message. If the error already has a
+    /// name, it keeps it: that is the name of the innermost operation, which failed by itself. Failures of replicas
+    /// stay as they are, because their messages name the replicas.
     pub fn named(self, operation: impl Into<Cow<'static, str>>) -> Error {
         match self {
             Error::Named { .. } | Error::Replicas(_) => self,
@@ -232,12 +231,12 @@ impl Error {
         }
     }
 
-    /// This error as that of a part of what was to be done.
+    /// Returns this error as one of a part of the work.
     pub fn within(self, place: impl Into<String>) -> Error {
         Error::Within { place: place.into(), error: Box::new(self) }
     }
 
-    /// This error without the name of an operation, and without the part in which it came about.
+    /// This error without the name of an operation, and without the part in which it occurred.
     pub fn unnamed(&self) -> &Error {
         match self {
             Error::Named { error, .. } | Error::Within { error, .. } => error.unnamed(),
@@ -245,7 +244,7 @@ impl Error {
         }
     }
 
-    /// The failures of replicas, if it is those.
+    /// The failures of replicas, if this error consists of them.
     pub fn replicas(&self) -> Option<&ReplicaFailures> {
         match self.unnamed() {
             Error::Replicas(failures) => Some(failures),
@@ -282,27 +281,26 @@ pub struct ReplicaFailure {
     pub replica: usize,
     /// The canonical name of its compute device.
     pub device: String,
-    /// What went wrong on it.
+    /// Its error.
     pub error: Error,
-    /// It was stopped because of another replica, a deadline or a cancellation, and did not fail
-    /// by itself.
+    /// Whether it was stopped because of another replica, a deadline or a cancellation, and did not fail by itself.
     pub stopped: bool,
 }
 
 /// The failures of one step, in replica order; never empty.
 #[derive(Debug)]
 pub struct ReplicaFailures {
-    /// A sentence about the step as a whole, such as who waited where; may be empty.
+    /// A sentence about the step as a whole, such as which replica waited where. It may be empty.
     pub summary: String,
-    /// The status of the step, if it is not the first failed replica's.
+    /// The status of the step, if it is not that of the first failed replica.
     pub overruling_status: Option<Status>,
     /// One record for each replica that failed or was stopped.
     pub failures: Vec<ReplicaFailure>,
 }
 
 impl ReplicaFailures {
-    /// The status of the step: the first failed replica's in replica order. Replicas that were
-    /// stopped because of another count only if there is no other.
+    /// The status of the step: that of the first failed replica in replica order. Replicas that were stopped because of
+    /// another one count only if no other failed.
     pub fn status(&self) -> Status {
         self.overruling_status
             .or_else(|| {
@@ -312,8 +310,8 @@ impl ReplicaFailures {
             .unwrap_or(Status::Internal)
     }
 
-    /// The same in fewer words, for where there is little room: without the names of devices, and
-    /// without replicas that were stopped because others failed.
+    /// A shorter text for places with little space: without the names of devices, and without replicas that were
+    /// stopped because others failed.
     pub fn brief(&self) -> String {
         let all_were_stopped = self.failures.iter().all(|failure| failure.stopped);
         let mut lines = Vec::new();
@@ -347,7 +345,7 @@ impl fmt::Display for ReplicaFailures {
             // The rest of the name is the same for all.
             let device = device.rsplit_once("/device:").map_or(device.as_str(), |(_, short)| short);
             write!(formatter, "{separator}replica {replica} ({device}): {status}")?;
-            // What all of them have in common stands above; the name of what they called may stand before it.
+            // The part that all messages share was written above. The name of the called operation may precede it.
             let text = error.to_string();
             let own = match text.strip_suffix(&self.summary) {
                 Some(name) if !self.summary.is_empty() => name.trim_end_matches(": "),

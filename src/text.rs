@@ -1,4 +1,4 @@
-//! Names that C reads, too.
+//! Names that C also reads.
 
 use std::borrow::Borrow;
 use std::ffi::CStr;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A kind of thing with its article: `a tensor`, `an iterator`, and none before a plural (`metrics`).
+/// The name of a kind with its article: `a tensor`, `an iterator`. A plural (`metrics`) has none.
 pub fn with_article(kind: &str) -> String {
     let article = match kind.chars().next() {
         _ if kind.ends_with('s') => "",
@@ -16,10 +16,10 @@ pub fn with_article(kind: &str) -> String {
     format!("{article}{kind}")
 }
 
-/// A text that ends in a NUL, so that C can be given it as it lies. Cloning makes another reference
-/// to the same characters: they stay where they are as long as one of them lives.
+/// A text that ends in a NUL, so that C can read it in place. Cloning makes another reference to the same characters,
+/// which stay in place as long as a reference exists.
 ///
-/// A NUL inside would end the text early for C, so it is replaced by a visible sign.
+/// For C, a NUL inside the text would end it early, so it is replaced by a visible sign.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text(Arc<str>);
 
@@ -61,8 +61,7 @@ impl Deref for Text {
     }
 }
 
-/// Texts are in the order of their characters: the NUL at the end, which all have, comes before
-/// every other character.
+/// Texts are ordered like their characters: the NUL, at the end of each text, comes before all other characters.
 impl Borrow<str> for Text {
     fn borrow(&self) -> &str {
         self.as_str()

@@ -7,7 +7,7 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Error, Ident, ItemFn, Result, Stmt, Token, parenthesized, parse2};
 
-/// What the attribute says of one or more parameters, such as `out(count)`.
+/// What the attribute names for one or more parameters, such as `out(count)`.
 struct Argument {
     what: Ident,
     parameters: Vec<Ident>,
@@ -32,7 +32,7 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
     let mut runs = quote!(boundary);
     let mut before = TokenStream::new();
     let mut body = body_of(function.block.stmts);
-    // From the last to the first, since what is borrowed is there in all that follows.
+    // The order is from the last to the first, because a borrowed object must exist in everything that follows.
     for Argument { what, parameters } in arguments.iter().rev() {
         match (what.to_string().as_str(), parameters.as_slice()) {
             ("gives", [data, destroy]) => {
@@ -72,7 +72,7 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
     })
 }
 
-/// The statements, with success behind them if they do not end with a result.
+/// The statements. If they do not end with a result, success follows them.
 fn body_of(statements: Vec<Stmt>) -> TokenStream {
     match statements.last() {
         Some(Stmt::Expr(_, None)) => quote!(#(#statements)*),
@@ -80,8 +80,8 @@ fn body_of(statements: Vec<Stmt>) -> TokenStream {
     }
 }
 
-/// What follows, with a parameter that is checked and bound before it, by the function of `ffi::arguments`
-/// that is called so.
+/// The code in `rest`, after code that checks and binds a parameter by the function of `ffi::arguments` with the name
+/// `what`.
 fn bound(what: &Ident, parameter: &Ident, others: &[Ident], rest: &TokenStream) -> TokenStream {
     let name = parameter.unraw().to_string();
     let others = others.iter().map(|other| {
@@ -105,7 +105,7 @@ mod tests {
         text(expand(arguments, function).unwrap_or_else(Error::into_compile_error))
     }
 
-    /// The tokens, however what parsed them has spaced them.
+    /// The tokens as text, independent of the spaces that the parser has put between them.
     fn text(tokens: TokenStream) -> String {
         tokens.to_string().replace("| |", "||")
     }

@@ -8,7 +8,7 @@ use syn::{
     Error, Expr, Fields, FieldsNamed, Ident, ItemStruct, Result, Token, Type, parse_quote, parse2,
 };
 
-/// What a field is by default, such as `keep = 5`.
+/// The default of a field, such as `keep = 5`.
 struct Field {
     name: Ident,
     value: Expr,
@@ -51,7 +51,7 @@ pub(crate) fn expand(defaults: TokenStream, item: TokenStream) -> Result<TokenSt
     })
 }
 
-/// Refuses what C has not.
+/// Refuses Rust features that C does not have.
 fn check(item: &ItemStruct) -> Result<()> {
     for field in &item.fields {
         let plain = match &field.ty {

@@ -1,7 +1,7 @@
-//! Tensors as NumPy's files: `.npy`, one array, and `.npz`, several by name.
+//! Tensors as NumPy's files: `.npy` for one array, and `.npz` for several named arrays.
 //!
-//! Reading is the input's. What is written is version 1.0 of the format, in C order, little-endian, and an
-//! archive is not compressed, as `numpy.savez` has it. Files are replaced as a whole.
+//! The input module reads them. They are written in version 1.0 of the format, in C order, little-endian. An archive is
+//! not compressed, like those of `numpy.savez`. Files are replaced as a whole.
 
 use std::io::Write;
 use std::path::Path;
@@ -65,13 +65,13 @@ pub fn save_npz(arrays: &[(&str, &Tensor)], path: &Path) -> Result<()> {
     archive.finish().map_err(archived)?.finish()
 }
 
-/// The array in a `.npy` file, in memory of its own.
+/// Reads the array in a `.npy` file into memory of its own.
 pub fn load_npy(path: &Path) -> Result<Tensor> {
     npy::read_array(path)
 }
 
-/// The array of this name in a `.npz` file, in memory of its own. NOT_FOUND, with the names that there are,
-/// if there is none.
+/// Reads the array with this name in a `.npz` file into memory of its own. If there is none, returns NOT_FOUND with the
+/// names in the file.
 pub fn load_npz(path: &Path, name: &str) -> Result<Tensor> {
     npz::read_array(path, name)
 }
@@ -85,11 +85,11 @@ fn bytes(tensor: &Tensor) -> Result<&[u8]> {
     bytes.ok_or_else(|| Error::Internal("a contiguous tensor is not contiguous".into()))
 }
 
-/// What stands before the elements.
+/// The bytes before the elements.
 fn header(tensor: &Tensor) -> Vec<u8> {
     let descr = match tensor.dtype() {
         DType::Float16 => "<f2",
-        // As other packages write it: NumPy has no bfloat16.
+        // NumPy has no bfloat16, and other packages write it like this.
         DType::BFloat16 => "<V2",
         DType::Float32 => "<f4",
         DType::Float64 => "<f8",
@@ -104,13 +104,13 @@ fn header(tensor: &Tensor) -> Vec<u8> {
         DType::Bool => "|b1",
     };
     let sizes: String = tensor.shape().iter().map(|size| format!("{size}, ")).collect();
-    // A tuple of one has its comma, others have none at their end.
+    // A tuple of one item ends with a comma, and others do not.
     let sizes = match tensor.shape().rank() {
         1 => sizes.trim_end(),
         _ => sizes.trim_end_matches(", "),
     };
     let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({sizes}), }}");
-    // Magic number, version, and the length of what follows: the text, blanks and a line feed.
+    // The magic number, the version, and the length of the rest: the text, blanks and a line feed.
     const START: usize = 10;
     let length = (START + text.len() + 1).next_multiple_of(ALIGNMENT) - START;
     let mut header = b"\x93NUMPY\x01\x00".to_vec();

@@ -1,11 +1,11 @@
 //! A file that is replaced as a whole.
 //!
-//! What is written goes to a file beside the target, is synchronised with the disk, and then takes the
-//! target's name; the folder is synchronised, too. So whatever happens meanwhile, a failure of any call,
-//! a kill or a power cut, the target's name leads to the old contents or the new ones.
+//! The new contents go to a file beside the target, are synchronised with the disk, and then take the target's name.
+//! The folder is synchronised, too. So after a failure of any call, a kill or a power cut, the target's name leads to
+//! the old contents or to the new ones.
 //!
-//! The file beside it is called `.NAME.PROCESS.NUMBER.partial` and locked while it is written. What a
-//! process that was killed has left is removed by the next one that writes the same target.
+//! The file beside it is called `.NAME.PROCESS.NUMBER.partial` and is locked while it is written. If a process is
+//! killed, the next process that writes the same target removes its file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 
 const ENDING: &str = ".partial";
 
-/// A file in the making. Dropped before [`AtomicFile::finish`], it leaves no trace.
+/// A file that is being written. If it is dropped before [`AtomicFile::finish`], it leaves no trace.
 pub struct AtomicFile {
     target: PathBuf,
     folder: PathBuf,
@@ -29,7 +29,7 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Begins what will be the file at `target`.
+    /// Creates the file that will replace `target`.
     pub fn create(target: &Path) -> Result<AtomicFile> {
         let name = target.file_name().ok_or_else(|| {
             Error::invalid("path", format!("'{}' has no file name", target.display()))
@@ -53,7 +53,7 @@ impl AtomicFile {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => {
-                    // It may have been made all the same, and what failed came behind that.
+                    // The file may exist, because a step after its creation may have failed.
                     let _ = fs::remove_file(&partial);
                     return Err(match folder.is_dir() {
                         true => failed(target, "creating a file beside it", &error),
@@ -61,11 +61,11 @@ impl AtomicFile {
                     });
                 }
             };
-            // Another process may take the file for left over between its creation and its lock.
+            // Between its creation and its lock, another process may remove the file as one that was left over.
             let ours = match file.try_lock() {
                 Ok(()) => file.metadata().map_or(true, |metadata| metadata.nlink() > 0),
                 Err(TryLockError::WouldBlock) => false,
-                // A file system without locks: nobody can lock what is left over, either.
+                // The file system has no locks, so no process can lock a left-over file, either.
                 Err(TryLockError::Error(_)) => true,
             };
             if ours {
@@ -82,12 +82,11 @@ impl AtomicFile {
         self.file.write_all(bytes).map_err(|error| failed(&self.target, "writing", &error))
     }
 
-    /// Gives what was written the target's name. Once this has returned without an error, it is there
-    /// after a power cut.
+    /// Gives the file the target's name. If this returns without an error, the file survives a power cut.
     pub fn finish(mut self) -> Result<()> {
         let failed = |doing: &str, error: io::Error| failed(&self.target, doing, &error);
         self.file.sync_all().map_err(|error| failed("synchronising", error))?;
-        // Opened before: with the new name in place, little should be left that can fail.
+        // The folder is opened first: once the new name is in place, few operations that can fail should remain.
         let folder =
             File::open(&self.folder).map_err(|error| failed("opening its folder", error))?;
         fs::rename(&self.partial, &self.target).map_err(|error| failed("renaming", error))?;
@@ -120,7 +119,7 @@ impl io::Seek for AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if !self.finished {
-            // If it cannot be removed, the next one who writes the target removes it.
+            // If it cannot be removed now, the next writer of the target removes it.
             let _ = fs::remove_file(&self.partial);
         }
     }
@@ -130,15 +129,15 @@ pub(super) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Removes what processes have left that were killed while they wrote the same target, one whose name
-/// `is_target`. That is tidying up: what fails is tried again the next time.
+/// Removes the files of processes that were killed while they wrote a target whose name `is_target` accepts. Errors are
+/// ignored, because the next call tries again.
 pub(super) fn remove_left_over(folder: &Path, is_target: impl Fn(&OsStr) -> bool) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         if !target_of(&entry.file_name()).is_some_and(&is_target) {
             continue;
         }
-        // Not through a link or a pipe: what is opened is a file of this process's making.
+        // Links and pipes are skipped: only a regular file can be one that a process has left here.
         if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
             continue;
         }
@@ -150,7 +149,7 @@ pub(super) fn remove_left_over(folder: &Path, is_target: impl Fn(&OsStr) -> bool
     }
 }
 
-/// The name of the target of which a file with this name was to become the contents, if it is such a one.
+/// The name of the target whose contents a file with this name was to become, if it is such a file.
 fn target_of(partial: &OsStr) -> Option<&OsStr> {
     let bytes = partial.as_bytes().strip_prefix(b".")?.strip_suffix(ENDING.as_bytes())?;
     let mut pieces = bytes.rsplitn(3, |byte| *byte == b'.');
@@ -159,7 +158,7 @@ fn target_of(partial: &OsStr) -> Option<&OsStr> {
     pieces.next().map(OsStr::from_bytes)
 }
 
-/// The error of a system call that writes.
+/// The error for a system call that writes.
 pub(super) fn failed(path: &Path, doing: &str, error: &io::Error) -> Error {
     Error::of_system(format_args!("'{}': {doing}", path.display()), error)
 }

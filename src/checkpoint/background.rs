@@ -1,7 +1,7 @@
-//! A thread that writes copies of state while training goes on.
+//! A thread that writes copies of state while training continues.
 //!
-//! At most two copies exist: the one that is being written, and one that waits. Who would make a third
-//! waits first. The thread starts with the first copy, and ends with its owner, once all is written.
+//! At most two copies exist: one that is being written, and one that waits. A caller that would make a third one waits
+//! first. The thread starts with the first copy. It ends with its owner, once everything is written.
 
 use std::mem;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::executor::thread::{self, Handle, Purpose, ThreadOptions};
 use crate::observe::log::{self, Level};
 use parking_lot::{Condvar, Mutex};
 
-/// Writes the copy of a step.
+/// Writes the copy that was made at a step.
 pub(super) type WriteSnapshot = dyn Fn(u64, Snapshot) -> Result<()> + Send + Sync;
 
-/// The thread, and what is on its way to it.
+/// The thread and the copies on their way to it.
 pub(super) struct Background {
     shared: Arc<SharedWriter>,
     thread: Mutex<Option<Handle>>,
@@ -24,22 +24,22 @@ pub(super) struct Background {
 
 struct SharedWriter {
     state: Mutex<WriterState>,
-    /// A copy waits, or the thread is to end.
+    /// Signals that a copy waits, or that the thread is to end.
     wanted: Condvar,
-    /// The thread has taken a copy, or has written one.
+    /// Signals that the thread has taken a copy, or has written one.
     moved: Condvar,
     write: Box<WriteSnapshot>,
 }
 
 #[derive(Default)]
 struct WriterState {
-    /// The thread that is about to hand a copy over, and has taken the place for it.
+    /// The thread that has reserved the place and is about to hand over a copy.
     reserved_by: Option<ThreadId>,
-    /// The thread that writes.
+    /// The writing thread.
     writer: Option<ThreadId>,
     waiting: Option<(u64, Snapshot)>,
     writing: bool,
-    /// A failure that was not reported yet, and its step.
+    /// A failure that was not yet reported, and its step.
     failure: Option<(u64, Error)>,
     end: bool,
 }
@@ -65,20 +65,20 @@ impl WriterState {
 }
 
 impl Background {
-    /// A thread that writes with `write`.
+    /// A thread that writes with the function `write`.
     pub fn new(write: Box<WriteSnapshot>) -> Background {
         let (wanted, moved) = (Condvar::default(), Condvar::default());
         let shared = Arc::new(SharedWriter { state: Mutex::default(), wanted, moved, write });
         Background { shared, thread: Mutex::default() }
     }
 
-    /// Reports a failure that was not reported yet.
+    /// Reports a failure that was not yet reported.
     pub fn check(&self) -> Result<()> {
         report(&mut self.shared.state.lock())
     }
 
-    /// Waits until no copy waits, and keeps that place as long as the result lives. FAILED_PRECONDITION on a
-    /// thread that has the place, and on the one that writes, where it would wait for itself.
+    /// Waits until no copy waits, and reserves that place as long as the result exists. FAILED_PRECONDITION on a thread
+    /// that has the place, and on the writing thread, because it would wait for itself.
     pub fn reserve_place(&self) -> Result<SavePlace<'_>> {
         self.ensure_thread()?;
         let mut state = self.shared.state.lock();
@@ -90,7 +90,8 @@ impl Background {
         Ok(SavePlace(self))
     }
 
-    /// Waits until all is written, and reports what failed. FAILED_PRECONDITION as for [`Background::reserve_place`].
+    /// Waits until all copies are written, and reports a failure. FAILED_PRECONDITION as for
+    /// [`Background::reserve_place`].
     pub fn wait(&self) -> Result<()> {
         let mut state = self.shared.state.lock();
         while !state.is_idle() {
@@ -111,14 +112,14 @@ impl Background {
     }
 }
 
-/// The place of the copy that is about to be handed over.
+/// The reserved place of a copy that is about to be handed over.
 pub(super) struct SavePlace<'a>(&'a Background);
 
 impl SavePlace<'_> {
-    /// Gives a copy to the thread.
+    /// Hands a copy over to the thread.
     pub fn hand_over(self, step: u64, snapshot: Snapshot) {
         let mut state = self.0.shared.state.lock();
-        // The place is given up under the same lock: what the writing thread calls may save again at once.
+        // The place is released under the same lock, because code that the writing thread calls may save again at once.
         (state.waiting, state.reserved_by) = (Some((step, snapshot)), None);
         drop(state);
         self.0.shared.wanted.notify_all();
@@ -139,7 +140,7 @@ fn report(state: &mut WriterState) -> Result<()> {
 }
 
 impl SharedWriter {
-    /// Writes what comes, until the owner ends.
+    /// Writes the copies that arrive, until the owner ends.
     fn serve(&self) {
         let mut state = self.state.lock();
         state.writer = Some(thread_id());
@@ -150,7 +151,7 @@ impl SharedWriter {
                 self.moved.notify_all();
                 let failure = (self.write)(step, snapshot).err();
                 if let Some(error) = &failure {
-                    // The sink is the caller's code: not under the lock.
+                    // The sink is the caller's code, so it is called without the lock.
                     log::log(Level::Error, || format!("checkpoint of step {step}: {error}"));
                 }
                 state = self.state.lock();
@@ -188,7 +189,7 @@ mod tests {
     use super::*;
     use crate::error::Status;
 
-    /// A thread whose writes end when the test lets them, and what it says when one begins.
+    /// A thread whose writes end when the test allows it. It sends a message when a write begins.
     fn slow() -> (Background, Receiver<u64>, Sender<()>) {
         let (begun, begins) = channel();
         let (end, ends) = channel();
@@ -206,13 +207,13 @@ mod tests {
         let save = |step| background.reserve_place().unwrap().hand_over(step, Snapshot::default());
         save(1);
         assert_eq!(begins.recv(), Ok(1));
-        // This one waits, and returns; there is no room for a third.
+        // This copy waits, and the call returns. There is no space for a third one.
         save(2);
         assert!(background.shared.state.lock().waiting.is_some());
         std::thread::scope(|scope| {
             let third = scope.spawn(|| {
                 let place = background.reserve_place().unwrap();
-                // The second one was taken, which comes after the first was written.
+                // The second copy is taken only after the first was written.
                 let is_free = background.shared.state.lock().waiting.is_none();
                 place.hand_over(3, Snapshot::default());
                 is_free
@@ -227,7 +228,7 @@ mod tests {
         assert_eq!(begins.recv(), Ok(3));
     }
 
-    /// A caller that makes no copy after all gives the place back.
+    /// A caller that makes no copy gives the place back.
     #[test]
     fn a_place_that_is_given_up_is_free() {
         let (background, begins, end) = slow();
@@ -237,12 +238,12 @@ mod tests {
         background.wait().unwrap();
         background.reserve_place().unwrap().hand_over(4, Snapshot::default());
         end.send(()).unwrap();
-        // The end writes what waits.
+        // The end writes the waiting copy.
         drop(background);
         assert_eq!(begins.recv(), Ok(4));
     }
 
-    /// What a save calls cannot save with the same manager, nor wait for it; another thread waits.
+    /// Code that a save calls can neither save with the same manager nor wait for it. Another thread waits.
     #[test]
     fn a_save_inside_of_a_save_is_refused() {
         let (background, begins, end) = slow();
@@ -261,7 +262,7 @@ mod tests {
         background.wait().unwrap();
     }
 
-    /// What the thread that writes calls, such as the sink of the log.
+    /// Tests code that the writing thread calls, such as the sink of the log.
     #[test]
     fn the_thread_that_writes_does_not_wait_for_itself() {
         let own: Arc<OnceLock<Background>> = Arc::default();

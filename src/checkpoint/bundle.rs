@@ -27,13 +27,13 @@ use parking_lot::Mutex;
 /// The longest name of an object.
 pub const LONGEST_NAME: usize = 4095;
 
-/// What is saved and restored together, by name. All of it is of one strategy, whose step number belongs
-/// to it; variables may also be the default strategy's.
+/// Named objects that are saved and restored together. They all belong to one strategy, whose step number is saved with
+/// them. Variables may also belong to the default strategy.
 pub struct Checkpoint {
     strategy: Strategy,
-    /// By name, in the order in which they were added.
+    /// The objects by name, in the order in which they were added.
     entries: Mutex<IndexMap<String, SavedObject>>,
-    /// Where its managers may save.
+    /// The folders where its managers may save.
     pub(super) homes: Homes,
 }
 
@@ -64,7 +64,7 @@ impl SavedObject {
 }
 
 impl Checkpoint {
-    /// Of nothing but the step number of `strategy` yet.
+    /// A checkpoint that has only the step number of `strategy`.
     pub fn new(strategy: &Strategy) -> Arc<Checkpoint> {
         let strategy = strategy.clone();
         Arc::new(Checkpoint { strategy, entries: Mutex::default(), homes: Homes::default() })
@@ -75,7 +75,7 @@ impl Checkpoint {
         &self.strategy
     }
 
-    /// Adds an object. Its name differs from those of the others.
+    /// Adds an object. Its name must differ from those of the others.
     pub fn add(&self, name: &str, object: Arc<dyn Saveable>) -> Result<()> {
         self.check_strategy(&*object)?;
         self.insert(name, SavedObject::Shared(object))
@@ -112,7 +112,7 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Gives a number of the caller's a value, and adds it if it was not there.
+    /// Sets a number of the caller, and adds it if it does not exist.
     pub fn set_number(&self, name: &str, value: Number) -> Result<()> {
         if let Some(cell) = self.number_cell(name) {
             let mut current = cell.0.lock();
@@ -126,7 +126,7 @@ impl Checkpoint {
         self.insert(name, SavedObject::Number(Arc::new(NumberCell(Mutex::new(value)))))
     }
 
-    /// A number of the caller's, with what was set or restored last.
+    /// A number of the caller, as it was last set or restored.
     pub fn number(&self, name: &str) -> Result<Number> {
         let cell = self.number_cell(name);
         let cell = cell.ok_or_else(|| {
@@ -152,12 +152,11 @@ impl Checkpoint {
         entries.iter().map(entry).collect()
     }
 
-    /// Makes all state that of the file at `path`, or changes nothing. With several ranks a call that all
-    /// make: all of them restore, or none.
+    /// Restores all state from the file at `path`, or changes nothing. With several ranks, all ranks make this call,
+    /// and all of them restore, or none.
     ///
-    /// INVALID_ARGUMENT, with a list of all that differs, if the objects and the file do not fit.
-    /// FAILED_PRECONDITION: a step is in progress, on whatever thread (the message names it), or the
-    /// strategy drains.
+    /// INVALID_ARGUMENT, with a list of all differences, if the objects and the file do not fit. FAILED_PRECONDITION: a
+    /// step is in progress, on whatever thread (the message names it), or the strategy drains.
     pub fn restore(&self, path: &Path) -> Result<()> {
         drop(self.strategy.quiet_now()?);
         let entries = self.copied_entries();
@@ -176,7 +175,7 @@ impl Checkpoint {
             Err(error) => return agree(Err(error)).map(drop),
         };
         agree(Ok(false))?;
-        // Nothing is refused from here on.
+        // From here on nothing is refused.
         self.changing(&quiet, default.as_ref(), &values, |changes| {
             begun.take().into_iter().try_for_each(|(_, prepared)| prepared.commit(changes))
         })?;
@@ -185,7 +184,7 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Reads all that is to be restored, once it is known that it fits, and does everything that can fail.
+    /// Checks that everything fits, then reads all that is to be restored, and does everything that can fail.
     fn prepare_all<'a>(
         &self,
         file: &CheckpointFile,
@@ -230,7 +229,7 @@ impl Checkpoint {
         self.changing(&quiet, default.as_ref(), values, change)
     }
 
-    /// The default strategy, if it has one of the variables and is not the checkpoint's own.
+    /// The default strategy, if one of the variables belongs to it and it is not the checkpoint's own.
     fn default_of(&self, entries: &[BundleEntry]) -> Option<Strategy> {
         let own = self.strategy.id();
         let others = |entry: &BundleEntry| entry.saveable().strategy().is_some_and(|of| of != own);
@@ -254,7 +253,7 @@ impl Checkpoint {
         })
     }
 
-    /// The variables that were added, by the names by which they were.
+    /// The variables that were added, with the names under which they were added.
     pub(super) fn variables(&self) -> Vec<(String, Variable)> {
         let entries = self.copied_entries();
         let variables = entries.into_iter().filter(|entry| entry.saveable().kind() == "variable");
@@ -266,11 +265,11 @@ impl Checkpoint {
     }
 }
 
-/// Objects that are being restored. What was begun is undone unless it is taken.
+/// Objects that are being restored. What was begun is undone, unless the list is taken.
 struct BegunRestore<'a>(Vec<(&'a str, Box<dyn PreparedRestore + 'a>)>);
 
 impl<'a> BegunRestore<'a> {
-    /// Begins all of them. What does not fit is a mismatch.
+    /// Begins to restore all of them. If an object does not fit, a mismatch is added.
     fn begin(&mut self, mismatches: &mut Vec<Mismatch>) -> Result<()> {
         for (name, prepared) in &mut self.0 {
             match prepared.begin() {
@@ -321,7 +320,7 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// By which names variables are known.
+/// The names of variables in the checkpoint.
 pub(super) fn names_of(entries: &[BundleEntry]) -> Result<Names> {
     let mut names = Names::default();
     let is_variable = |entry: &&BundleEntry| entry.saveable().kind() == "variable";
@@ -338,12 +337,12 @@ pub(super) fn names_of(entries: &[BundleEntry]) -> Result<Names> {
     Ok(names)
 }
 
-/// Whether a tensor of this name is, or may be, the object's or a part of it.
+/// Whether a tensor of this name is, or may be, the object or a part of it.
 pub(super) fn owns(object: &str, tensor: &str) -> bool {
     tensor.strip_prefix(object).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// What the file says about an object, if it has it and it is of the same kind.
+/// The properties of an object in the file, if the file has it and its kind is the same.
 fn properties_of<'a>(
     file: &'a CheckpointFile,
     name: &str,
@@ -364,7 +363,7 @@ fn properties_of<'a>(
     Ok(Some(properties))
 }
 
-/// Adds what the file has and no object has taken.
+/// Adds what is in the file but was not taken by any object.
 fn report_unexpected(
     file: &CheckpointFile,
     entries: &[BundleEntry],

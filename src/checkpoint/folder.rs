@@ -1,5 +1,5 @@
-//! The checkpoints of a folder: their names, which is the best, which are kept, and how those of another
-//! training make room.
+//! The checkpoints in a folder: their names, which is the best, which are kept, and how those of another training are
+//! moved away.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -17,14 +17,14 @@ use crate::error::{Error, Result, Status};
 use crate::observe::log::{self, Level};
 use parking_lot::Mutex;
 
-/// What the names of files begin and end with; between them stands the step.
+/// How the names of files begin and end. The step is between them.
 const START: &str = "step-";
 const END: &str = ".safetensors";
 
-/// Where checkpoints are on their way to a folder of their own.
+/// The folder that holds checkpoints while they are moved to a folder of their own.
 const MOVING: &str = ".before.partial";
 
-/// The file of a step.
+/// The path of the file of a step.
 pub(super) fn path_of(folder: &Path, step: u64) -> PathBuf {
     folder.join(format!("{START}{step:012}{END}"))
 }
@@ -34,7 +34,7 @@ fn step_of(name: &str) -> Option<u64> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-/// The folders whose checkpoints are those of one training.
+/// The folders that hold the checkpoints of one training.
 #[derive(Default)]
 pub(super) struct Homes(Mutex<Vec<PathBuf>>);
 
@@ -50,7 +50,8 @@ impl Homes {
         }
     }
 
-    /// The training goes on from this file: its folder is one of them if the file is that of a step.
+    /// Notes that the training continues from this file. If the file is that of a step, its folder becomes one of the
+    /// training's folders.
     pub fn note_restored(&self, path: &Path) {
         if path.file_name().and_then(OsStr::to_str).and_then(step_of).is_some() {
             self.add(folder_of(path));
@@ -58,12 +59,12 @@ impl Homes {
     }
 }
 
-/// One name for a folder, however a path leads there.
+/// One name for a folder, whatever path leads to it.
 fn identity(folder: &Path) -> PathBuf {
     fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
 }
 
-/// Makes the folder, if it is not there.
+/// Makes the folder, if it does not exist.
 pub(super) fn make(folder: &Path) -> Result<()> {
     let refused = |error| failed(folder, "making the folder", &error);
     match fs::metadata(folder) {
@@ -79,7 +80,7 @@ pub(super) fn make(folder: &Path) -> Result<()> {
     }
 }
 
-/// What is in a folder, by name.
+/// The names in a folder.
 fn entries(folder: &Path) -> Result<Vec<String>> {
     let refused = |error| failed(folder, "reading the folder", &error);
     let mut names = Vec::new();
@@ -89,7 +90,7 @@ fn entries(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The files of a folder, and their steps, in the order of these.
+/// The files of a folder with their steps, in the order of the steps.
 pub(super) fn files(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let steps = entries(folder)?.into_iter();
     let mut found: Vec<_> =
@@ -98,8 +99,8 @@ pub(super) fn files(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// The steps of those `files` that have a metric which is a number, the best first; of equal ones the newest.
-/// A damaged one is passed over with a warning, unless `is_strict`.
+/// The steps of those `files` whose metric is a number, the best first. Of equal metrics, the newest is first. A
+/// damaged file is skipped with a warning, unless `is_strict`.
 pub(super) fn rated(
     files: &[(u64, PathBuf)],
     larger_is_better: bool,
@@ -113,7 +114,7 @@ pub(super) fn rated(
                 pass_over(&error);
                 continue;
             }
-            // The process that trains has removed it meanwhile.
+            // The training process has removed it in the meantime.
             Err(error) if error.status() == Status::NotFound => continue,
             Err(error) => return Err(error),
         };
@@ -130,18 +131,18 @@ pub(super) fn rated(
     Ok(rated.into_iter().map(|(step, _)| step).collect())
 }
 
-/// Whether what failed is a file whose bytes are wrong, so that another one does as well. What the system has
-/// refused may work the next time, and an older checkpoint is less than there is.
+/// Whether the failure shows that a file's bytes are wrong, so that another file may be used instead. An operation that
+/// the system has refused may succeed later, and an older checkpoint would lose progress.
 pub(super) fn may_pass_over(error: &Error, is_strict: bool) -> bool {
     error.status() == Status::DataLoss && !is_strict
 }
 
-/// Logs that a file is passed over, which the error names.
+/// Logs that a file is skipped. The error names it.
 pub(super) fn pass_over(error: &Error) {
     log::log(Level::Warning, || format!("a checkpoint is passed over: {error}"));
 }
 
-/// Removes those files that are not kept any more, now that there is one of `step`.
+/// Removes the files that are no longer kept, now that there is one for `step`.
 pub(super) fn remove_old(
     folder: &Path,
     options: &ManagerOptions,
@@ -151,7 +152,7 @@ pub(super) fn remove_old(
     let all = files(folder)?;
     let mut kept: HashSet<u64> =
         all.iter().rev().take(options.max_to_keep).map(|(step, _)| *step).collect();
-    // After going back to an earlier step the new file is not the last one.
+    // If training went back to an earlier step, the new file is not the last one.
     kept.insert(step);
     if options.max_best_to_keep > 0 && all.len() > kept.len() {
         let best = rated(&all, options.larger_is_better, is_strict)?;
@@ -167,9 +168,9 @@ pub(super) fn remove_old(
     Ok(())
 }
 
-/// Moves all checkpoints into a folder of their own in this one: `before-1`, or the next name that is free. It
-/// gets that name once all are in it, so that a move that was interrupted is gone on with. Returns it, or nothing
-/// if there was nothing to move.
+/// Moves all checkpoints into a folder of their own in this one: `before-1`, or the next unused name. The folder gets
+/// that name once all checkpoints are in it, so that an interrupted move is continued. Returns its path, or nothing if
+/// there was nothing to move.
 pub(super) fn set_aside(folder: &Path) -> Result<Option<PathBuf>> {
     let names = entries(folder)?;
     let (files, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| step_of(name).is_some());
@@ -181,7 +182,7 @@ pub(super) fn set_aside(folder: &Path) -> Result<Option<PathBuf>> {
     let refused =
         |error| failed(folder, "moving older checkpoints to a folder of their own", &error);
     fs::create_dir_all(&moving).map_err(refused)?;
-    // Parts first: no file is saved in a place where parts of another one lie.
+    // Parts are moved first, so that no file is saved where parts of another one are.
     for name in parts.chain(files) {
         fs::rename(folder.join(name), moving.join(name)).map_err(refused)?;
     }

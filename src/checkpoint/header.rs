@@ -1,7 +1,7 @@
-//! The header of a file: what safetensors prescribes, and what Umbo says in its metadata.
+//! The header of a file: what safetensors prescribes, and Umbo's entry in its metadata.
 //!
-//! The metadata has one entry, `umbo`, which is JSON again: the format's version, checksums, the number of
-//! the last step, and for each object its kind and what is not a tensor. See `docs/checkpoints.md`.
+//! The metadata has one entry, `umbo`, which is again JSON: the format's version, checksums, the number of the last
+//! step, and for each object its kind and its values that are not tensors. See `docs/checkpoints.md`.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,20 @@ use crate::checkpoint::snapshot::{SavedSharding, Snapshot};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Shape};
 
-/// The version of what Umbo says. A reader refuses later ones.
+/// The version of Umbo's entry. A reader refuses later versions.
 pub(super) const FORMAT: u64 = 1;
 
-/// What a header begins with that Umbo has written: eight digits of its checksum follow.
+/// The beginning of each header that Umbo writes. Eight digits of its checksum follow.
 pub(super) const START: &str = r#"{"__metadata__":{"umbo":"{\"checksums\":{\"header\":\""#;
 
-/// The longest header that is read, as the `safetensors` crate has it.
+/// The longest header that is read. The limit is that of the `safetensors` crate.
 pub(super) const LONGEST: u64 = 100_000_000;
 
-/// The bytes before the header: its length.
+/// The number of bytes before the header. They contain its length.
 pub(super) const LENGTH_BYTES: usize = 8;
 
-/// The length and the header of a file that has the tensors of a snapshot in their order, whose checksums
-/// these are; and the checksum of both.
+/// The length and the header of a file that has the tensors of a snapshot, in their order, with these checksums. Also
+/// returns the checksum of both.
 pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<(Vec<u8>, u32)> {
     let (mut infos, mut end) = (Vec::new(), 0);
     let mut of_tensors = Map::new();
@@ -80,8 +80,7 @@ pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<(Vec<u8>,
     Ok((all, checksum))
 }
 
-/// The CRC-32 of a length and a header that begins with [`START`], with the eight digits of the checksum
-/// taken for zeros.
+/// The CRC-32 of a length and a header that begins with [`START`]. The eight digits of the checksum are taken as zeros.
 pub(super) fn checksum(all: &[u8]) -> u32 {
     let (before, behind) = all.split_at(LENGTH_BYTES + START.len());
     let mut hasher = crc32fast::Hasher::new();
@@ -91,18 +90,18 @@ pub(super) fn checksum(all: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// A checksum as it stands in a file.
+/// A checksum as it is written in a file.
 pub(super) fn digits(checksum: u32) -> String {
     format!("{checksum:08x}")
 }
 
 fn read_digits(json: &Json) -> Option<u32> {
     let text = json.as_str()?;
-    // As they are written, and not in capitals: each byte of a file counts.
+    // The digits must be as they are written, not in capitals, because each byte of a file counts.
     u32::from_str_radix(text, 16).ok().filter(|&checksum| digits(checksum) == text)
 }
 
-/// What Umbo says in a header.
+/// Umbo's entry in a header.
 #[derive(Default)]
 pub(super) struct OwnHeader {
     pub(super) format: u64,
@@ -111,13 +110,13 @@ pub(super) struct OwnHeader {
     pub(super) steps: u64,
     pub(super) objects: BTreeMap<String, Map<String, Json>>,
     pub(super) saved: Map<String, Json>,
-    /// The parts of other ranks, and which tensors are divided among them.
+    /// The parts of the other ranks, and the tensors that are divided among them.
     pub(super) parts: Vec<PartFile>,
     pub(super) divided: BTreeMap<String, SavedSharding>,
 }
 
 impl OwnHeader {
-    /// Reads the entry of the metadata. The error is what makes no sense.
+    /// Parses the entry of the metadata. The error names what is invalid.
     pub(super) fn parse(text: &str) -> Result<OwnHeader, String> {
         let json: Json = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let format = json["format"].as_u64().ok_or("no format")?;
@@ -153,7 +152,7 @@ impl OwnHeader {
     }
 }
 
-/// How ranks divide a tensor: parts that follow each other and are all of it.
+/// How ranks divide a tensor: into parts that follow each other and together are the whole tensor.
 fn read_sharding(json: &Json) -> Option<SavedSharding> {
     let numbers = |json: &Json| {
         let numbers = json.as_array()?.iter();
@@ -167,7 +166,7 @@ fn read_sharding(json: &Json) -> Option<SavedSharding> {
     is_all.then_some(SavedSharding { shape, boundaries })
 }
 
-/// A dtype as files call it.
+/// The name of a dtype in files.
 pub(super) fn file_dtype(dtype: DType) -> Dtype {
     match dtype {
         DType::Bool => Dtype::BOOL,

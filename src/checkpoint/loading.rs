@@ -1,8 +1,8 @@
-//! Reading many tensors of a file at once: in pieces, by several threads, into memory that they share.
+//! Reads many tensors of a file at once: in pieces, by several threads, into memory that the threads share.
 //!
-//! A piece is read from the system in parts that stay in a processor's caches, and the checksum of each part is
-//! computed while it is there, so that it costs little beside the reading. Checksums of pieces are put together
-//! to those of the tensors.
+//! A piece is read from the system in parts that fit into a processor's caches. The checksum of each part is computed
+//! while it is there, so that it costs little beside the reading. The checksums of pieces are combined to those of the
+//! tensors.
 
 use std::fs::File;
 use std::io;
@@ -18,21 +18,21 @@ use crate::executor::computing;
 use crate::input::file::{FileElements, damaged, failed};
 use crate::tensor::{DType, Shape, Tensor};
 
-/// One thread reads so many bytes of a tensor at least, if it has as many.
+/// The smallest number of bytes of a tensor that one thread reads, if the tensor has as many.
 const PIECE: usize = 1 << 20;
 
-/// So many bytes stay in a processor's caches.
+/// A number of bytes that fits into a processor's caches.
 const PART: usize = 128 << 10;
 
-/// For so few bytes no other thread is asked.
+/// Up to this number of bytes, no other thread is used.
 const LEAST: usize = 512 << 10;
 
-/// Some bytes of a tensor.
+/// A piece of a tensor's bytes.
 struct ReadPiece<'a> {
     tensor: usize,
     offset: u64,
     to: &'a mut [u8],
-    /// Of what was read, if there is one to compare it with.
+    /// The checksum of the bytes read so far, if there is one to compare it with.
     checksum: Option<Hasher>,
     outcome: io::Result<()>,
 }
@@ -54,7 +54,7 @@ impl ReadPiece<'_> {
 }
 
 impl CheckpointFile {
-    /// Reads all that is wanted of this file.
+    /// Reads all wanted tensors of this file.
     pub(super) fn read_wanted(&self, wanted: &WantedTensors) -> Result<Values> {
         let of_file = wanted.0.iter().filter_map(|one| match one {
             One::OfFile(name, dtype, shape) => Some((&name[..], *dtype, *shape)),
@@ -69,7 +69,7 @@ impl CheckpointFile {
         values.collect::<Result<_>>().map(Values)
     }
 
-    /// All elements of tensors that are in this very file, with these dtypes and shapes.
+    /// Reads all elements of tensors with these dtypes and shapes. The tensors are in this file itself, not in a part.
     pub(super) fn read_all(&self, wanted: &[(&str, DType, Shape)]) -> Result<Vec<Tensor>> {
         let kinds: Vec<_> = wanted.iter().map(|&(_, dtype, shape)| (dtype, shape)).collect();
         Tensor::in_shared_blocks(&kinds, |mut targets| {
@@ -81,7 +81,7 @@ impl CheckpointFile {
         })
     }
 
-    /// Reads the bytes of tensors and compares their checksums.
+    /// Reads the bytes of tensors, and compares their checksums.
     fn read_bytes(&self, wanted: &[(&str, DType, Shape)], targets: &mut [&mut [u8]]) -> Result<()> {
         let bytes: usize = targets.iter().map(|target| target.len()).sum();
         let mut pieces = Vec::with_capacity(wanted.len() + bytes / PIECE);
@@ -89,7 +89,7 @@ impl CheckpointFile {
             let mut offset = self.start_of(name)?;
             let is_compared = self.checksum_of(name).is_some();
             let mut rest = &mut **target;
-            // One without elements has a checksum, too.
+            // A tensor without elements also has a checksum.
             loop {
                 let (to, behind) = rest.split_at_mut(PIECE.min(rest.len()));
                 let (here, count) = (offset, to.len() as u64);
@@ -106,7 +106,7 @@ impl CheckpointFile {
         self.check(wanted, &pieces)
     }
 
-    /// Fails if a piece could not be read, or is not what it should be: of the first such tensor.
+    /// Returns the error of the first tensor of which a piece could not be read, or whose checksum is wrong.
     fn check(&self, wanted: &[(&str, DType, Shape)], pieces: &[ReadPiece]) -> Result<()> {
         for of_tensor in pieces.chunk_by(|piece, next| piece.tensor == next.tensor) {
             let (name, dtype, shape) = wanted[of_tensor[0].tensor];
@@ -135,7 +135,7 @@ impl CheckpointFile {
         Ok(())
     }
 
-    /// The error of a file that was cut off since it was opened, within this tensor.
+    /// The error for a file that was truncated within this tensor after it was opened.
     fn cut_off(&self, name: &str, dtype: DType, shape: Shape) -> Result<Error> {
         let length = self.file.metadata().map_err(|error| failed(&self.path, &error))?.len();
         let there = length.saturating_sub(self.start_of(name)?);
@@ -145,10 +145,10 @@ impl CheckpointFile {
     }
 }
 
-/// Makes the bytes of elements in a file, which are little-endian, those of elements in memory.
+/// Converts the bytes of elements from those of a file, which are little-endian, to those of memory.
 fn as_in_memory(dtype: DType, bytes: &mut [u8]) {
     if dtype == DType::Bool {
-        // Any byte but 0 is true in a file, only 1 is in memory.
+        // In a file any byte except 0 is true; in memory only 1 is.
         bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
     } else if cfg!(target_endian = "big") {
         bytes.chunks_exact_mut(dtype.size()).for_each(<[u8]>::reverse);

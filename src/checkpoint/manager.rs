@@ -1,4 +1,4 @@
-//! Which files of a training are kept, and who writes them.
+//! The manager of a training's files: it decides which files are kept, and where they are written.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use parking_lot::Mutex;
 
 /// Keeps files of one training in a folder: the newest, and the best by a metric.
 ///
-/// What is known of a file is in its name and in the file, so that nothing but files is kept and a killed
-/// process leaves nothing that is out of step. Several threads may use a manager; several managers of one
-/// folder, in whatever processes, must not write at the same time.
+/// Everything about a file is in its name and in the file. So there is no state except files, and a killed process
+/// leaves nothing inconsistent. Several threads may use a manager. Several managers of one folder, in whatever
+/// processes, must not write at the same time.
 ///
-/// Files of two trainings in one folder would be counted, removed and restored as those of one. So a manager
-/// saves only where its checkpoint is at home: restored from a file of the folder, through whichever manager or
-/// none, or the first that was saved there.
+/// Files of two trainings in one folder would be counted, removed and restored as if they were those of one. So a
+/// manager saves only where its checkpoint is at home: it was restored from a file of the folder, through any manager
+/// or none, or it was the first that was saved there.
 pub struct Manager {
     checkpoint: Arc<Checkpoint>,
     folder: Arc<Path>,
@@ -36,14 +36,14 @@ pub struct Manager {
 struct SaveState {
     last_step: Option<u64>,
     last_time: Instant,
-    /// The checkpoint is known to be at home in the folder.
+    /// Whether it was established that the checkpoint is at home in the folder.
     folder_claimed: bool,
-    /// The files that are there are another training's, and not yet out of the way.
+    /// Whether the files in the folder are those of another training that must still be moved away.
     anew: bool,
 }
 
 impl Manager {
-    /// Of the files in `folder`, which is made if it is not there.
+    /// A manager of the files in `folder`, which is made if it does not exist.
     pub fn new(
         checkpoint: Arc<Checkpoint>,
         folder: &Path,
@@ -60,7 +60,7 @@ impl Manager {
         }
         folder::make(folder)?;
         let folder: Arc<Path> = folder.into();
-        // A resumed training goes on counting from the newest file.
+        // A resumed training continues counting from the newest file.
         let newest = folder::files(&folder)?.last().map(|(step, _)| *step);
         let state = Mutex::new(SaveState {
             last_step: newest.filter(|_| !options.start_fresh),
@@ -68,7 +68,7 @@ impl Manager {
             folder_claimed: false,
             anew: options.start_fresh,
         });
-        // Ranks meet on the threads that call, and not on one that writes.
+        // Ranks communicate on the threads that call, and not on a writing thread.
         let writes_apart = options.asynchronous && checkpoint.strategy().num_ranks() == 1;
         let background = match writes_apart {
             true => {
@@ -90,22 +90,21 @@ impl Manager {
         self.options
     }
 
-    /// Saves if a file is due at `step`, or if `must`; says whether it did. `metric` is what the best files
-    /// are the best by.
+    /// Saves if a file is due at `step`, or if `must`. Returns whether it did. The best files are those with the best
+    /// `metric`.
     ///
-    /// State is copied between two steps, as by [`Checkpoint::snapshot`]. With a thread that writes, the
-    /// call returns then; if two copies wait for the disk already (one that is being written, and one),
-    /// it waits first, so that no more memory is taken. The next call reports a failure of that thread.
+    /// State is copied between two steps, as by [`Checkpoint::snapshot`]. With a writing thread, the call then returns.
+    /// If two copies already wait for the disk (one that is being written, and another one), it waits first, so that no
+    /// more memory is used. The next call reports a failure of that thread.
     ///
-    /// FAILED_PRECONDITION, also if no file is due yet: the folder has files, and the checkpoint is not at
-    /// home there.
+    /// FAILED_PRECONDITION, even if no file is due yet: the folder has files, and the checkpoint is not at home there.
     pub fn save(&self, step: u64, metric: Option<f64>, must: bool) -> Result<bool> {
         if step >= 1 << 53 {
             return Err(Error::invalid("step", format!("{step}; at most {}", (1u64 << 53) - 1)));
         }
         let strategy = self.checkpoint.strategy();
         if strategy.num_ranks() > 1 {
-            // Refused in a step before the other ranks are asked.
+            // In a step the call is refused before it communicates with the other ranks.
             drop(strategy.quiet()?);
         }
         let is_due = || {
@@ -132,8 +131,8 @@ impl Manager {
         Ok(true)
     }
 
-    /// Writes a file, on this thread and together with the other ranks. Rank 0 then removes those that are
-    /// not kept any more.
+    /// Writes a file on this thread, together with the other ranks. Rank 0 then removes the files that are no longer
+    /// kept.
     fn write(&self, step: u64, saved: Map<String, Json>) -> Result<()> {
         let strategy = self.checkpoint.strategy();
         self.checkpoint.save_noting(&path_of(&self.folder, step), saved)?;
@@ -146,7 +145,7 @@ impl Manager {
             .map(drop)
     }
 
-    /// Sees to it that the files of the folder are this training's.
+    /// Makes sure that the files of the folder are those of this training.
     fn claim_folder(&self, state: &mut SaveState) -> Result<()> {
         if state.folder_claimed || state.anew {
             return Ok(());
@@ -168,9 +167,9 @@ impl Manager {
         Ok(())
     }
 
-    /// Before the first file is saved: moves those of another training out of the way, if that was asked for.
+    /// Moves the files of another training away before the first file is saved, if the options say so.
     fn start_fresh(&self, step: u64) -> Result<()> {
-        // Kept until it is done: what is saved meanwhile must not be moved.
+        // The lock is held until this is done, because new files must not be moved.
         let mut state = self.state.lock();
         if !state.anew {
             return Ok(());
@@ -186,7 +185,7 @@ impl Manager {
         strategy.any_rank(&"making room for a new training", ("the step", step), moved)?;
         self.checkpoint.homes.add(&self.folder);
         (state.folder_claimed, state.anew) = (true, false);
-        // The sink is the caller's code, which may ask the manager: not under the lock.
+        // The sink is the caller's code, which may call the manager, so it is called without the lock.
         drop(state);
         if let Some(target) = target {
             log::log(Level::Info, || {
@@ -199,7 +198,7 @@ impl Manager {
         Ok(())
     }
 
-    /// The files of this training, and their steps, in the order of these.
+    /// The files of this training with their steps, in the order of the steps.
     fn files(&self) -> Result<Vec<(u64, PathBuf)>> {
         match self.state.lock().anew {
             true => Ok(Vec::new()),
@@ -209,14 +208,14 @@ impl Manager {
 
     fn is_due(&self, state: &SaveState, step: u64) -> bool {
         let by_steps = self.options.every_steps.is_some_and(|every| match state.last_step {
-            // A step that was saved already, or an earlier one after going back.
+            // `step` is below `last` if it was already saved, or if training went back to an earlier step.
             Some(last) => step >= last.saturating_add(every) || step < last,
             None => step >= every,
         });
         by_steps || self.options.every.is_some_and(|every| state.last_time.elapsed() >= every)
     }
 
-    /// Waits until everything that was saved is on the disk, and reports what failed.
+    /// Waits until all saved state is on the disk, and reports a failure.
     pub fn wait(&self) -> Result<()> {
         match &self.background {
             Some(background) => background.wait(),
@@ -224,14 +223,14 @@ impl Manager {
         }
     }
 
-    /// The step of the newest file, if there is one. What is on its way to the disk is waited for.
+    /// The step of the newest file, if there is one. Waits for files on their way to the disk.
     pub fn latest(&self) -> Result<Option<u64>> {
         self.wait()?;
         Ok(self.files()?.pop().map(|(step, _)| step))
     }
 
-    /// The step of the file with the best metric, if there is one that has a metric. A file that is damaged
-    /// is passed over, as by [`Manager::restore_latest`].
+    /// The step of the file with the best metric, if a file has a metric. A damaged file is skipped, as by
+    /// [`Manager::restore_latest`].
     pub fn best(&self) -> Result<Option<u64>> {
         self.wait()?;
         let (larger, strict) =
@@ -239,18 +238,18 @@ impl Manager {
         Ok(folder::rated(&self.files()?, larger, strict)?.first().copied())
     }
 
-    /// The steps of all files, in their order.
+    /// The steps of all files, in order.
     pub fn steps(&self) -> Result<Vec<u64>> {
         self.wait()?;
         Ok(self.files()?.into_iter().map(|(step, _)| step).collect())
     }
 
-    /// Where the file of a step is, or would be.
+    /// The path of the file of a step, whether it exists or not.
     pub fn path(&self, step: u64) -> PathBuf {
         path_of(&self.folder, step)
     }
 
-    /// Restores the file with the best metric, and says its step; `None` if none has a metric.
+    /// Restores the file with the best metric, and returns its step; `None` if no file has a metric.
     pub fn restore_best(&self) -> Result<Option<u64>> {
         let best = self.agreed("best", self.best(), |best| *best)?;
         if let Some(step) = best {
@@ -260,9 +259,9 @@ impl Manager {
         Ok(best)
     }
 
-    /// Restores the newest file, and says its step; `None` if there is no file. A file that is damaged is
-    /// passed over for the one before it, with a warning; if all are, or the process is strict, it
-    /// is DATA_LOSS. Any other failure, such as a file that the system does not open, is returned.
+    /// Restores the newest file, and returns its step; `None` if there is no file. A damaged file is skipped with a
+    /// warning, and the one before it is used. If all are damaged, or if the process is strict, returns DATA_LOSS. Any
+    /// other failure, such as a file that the system does not open, is returned.
     pub fn restore_latest(&self) -> Result<Option<u64>> {
         let files = self.wait().and_then(|()| self.files());
         let newest = |files: &Vec<(u64, PathBuf)>| files.last().map(|(step, _)| *step);
@@ -273,7 +272,7 @@ impl Manager {
                 self.note_file(step);
                 return Ok(Some(step));
             };
-            // One rank may have found damage where another was refused.
+            // One rank may have found damage while another one was refused by the system.
             let is_final = Ok(!folder::may_pass_over(&error, strategy.is_strict()));
             let what = &"what became of a checkpoint";
             if strategy.any_rank(what, ("the step", step), is_final)? {
@@ -285,7 +284,7 @@ impl Manager {
         damage.map_or(Ok(None), Err)
     }
 
-    /// What all ranks have found, of which the step is the same: else they would restore different ones.
+    /// This rank's result, if all ranks have the same step. If steps differed, ranks would restore different files.
     fn agreed<T>(
         &self,
         which: &str,
@@ -306,7 +305,7 @@ impl Manager {
         found.ok_or_else(|| Error::Internal("ranks agreed about nothing".into()))
     }
 
-    /// A file is due as many steps after this one.
+    /// Notes that a file was saved at `step`, from which the next due step is counted.
     fn note_file(&self, step: u64) {
         let mut state = self.state.lock();
         (state.last_step, state.last_time) = (Some(step), Instant::now());

@@ -1,25 +1,26 @@
-//! What a manager of files is made with.
+//! The options of a manager of files.
 
 use std::time::Duration;
 
-/// How files are kept.
+/// Which files are kept, and when they are written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ManagerOptions {
-    /// How many of the newest files; at least 1.
+    /// How many of the newest files are kept; at least 1.
     pub max_to_keep: usize,
-    /// How many of those with the best metric, beside the newest.
+    /// How many of the files with the best metric are kept in addition to the newest.
     pub max_best_to_keep: usize,
     /// Whether a larger metric is better.
     pub larger_is_better: bool,
-    /// A file is due once so many steps have passed since the last one; at least 1. `None`: steps do not
+    /// A file is due once this number of steps has passed since the last one; at least 1. With `None`, steps do not
     /// matter.
     pub every_steps: Option<u64>,
-    /// A file is due once so much time has passed since the last one.
+    /// A file is due once this time has passed since the last one.
     pub every: Option<Duration>,
-    /// Whether another thread writes files, while training goes on. A process that ends meanwhile loses them.
+    /// Whether another thread writes files while training continues. If the process ends before they are written, they
+    /// are lost.
     pub asynchronous: bool,
-    /// The files that are there are of another training: as if they were not, and moved to a folder of their
-    /// own by the first save.
+    /// Whether the existing files are those of another training. They are then ignored, and the first save moves them
+    /// to a folder of their own.
     pub start_fresh: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How a file and the objects that are to be restored from it differ.
+//! Differences between a file and the objects that are to be restored from it.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ pub enum Mismatch {
     /// An object that was added is not in the file.
     #[error("missing: the file has no {kind} '{name}'")]
     MissingObject {
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
         /// Its name in the checkpoint.
         name: String,
@@ -23,22 +23,22 @@ pub enum Mismatch {
     /// The file has an object that was not added.
     #[error("unexpected: the file has {kind} '{name}', which was not added")]
     UnexpectedObject {
-        /// What it is in the file.
+        /// Its kind in the file.
         kind: String,
         /// Its name in the file.
         name: String,
     },
-    /// The file has a tensor that belongs to nothing that was added.
+    /// The file has a tensor that belongs to no object that was added.
     #[error("unexpected: the file has a tensor '{0}', which nothing here takes")]
     UnexpectedTensor(String),
-    /// One name stands for different things.
+    /// One name is used for objects of different kinds.
     #[error("kind: '{name}' is {} here, {} in the file", with_article(.here), with_article(.there))]
     Kind {
         /// The name.
         name: String,
-        /// What it is here.
+        /// The kind here.
         here: &'static str,
-        /// What it is in the file.
+        /// The kind in the file.
         there: String,
     },
     /// A tensor has another dtype.
@@ -46,9 +46,9 @@ pub enum Mismatch {
     DType {
         /// The tensor's name, in quotes.
         name: String,
-        /// Here.
+        /// The dtype here.
         here: DType,
-        /// In the file.
+        /// The dtype in the file.
         there: String,
     },
     /// A tensor has another shape.
@@ -56,12 +56,12 @@ pub enum Mismatch {
     Shape {
         /// The tensor's name, in quotes.
         name: String,
-        /// Here.
+        /// The shape here.
         here: Shape,
-        /// In the file, as a list.
+        /// The shape in the file, as a list.
         there: String,
     },
-    /// Something else differs, or makes no sense.
+    /// Something else differs, or is invalid.
     #[error("{object}: {problem}")]
     Other {
         /// The object.
@@ -71,7 +71,7 @@ pub enum Mismatch {
     },
 }
 
-/// All that differs, as one error, if anything does.
+/// All differences as one error, if there are any.
 pub(super) fn as_error(path: &Path, mismatches: &[Mismatch]) -> Option<Error> {
     if mismatches.is_empty() {
         return None;

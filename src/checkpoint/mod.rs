@@ -1,14 +1,14 @@
-//! Checkpoints: what training needs to go on as if it had not stopped, in one file.
+//! Checkpoints: one file with everything that training needs to continue as if it had not stopped.
 //!
-//! - [`saveable`]: what an object does to be in a checkpoint.
-//!   [`mismatch`]: how a file and the objects may differ.
-//! - `atomic`: a file that is there as a whole or not at all. `header`: the file format.
-//!   `snapshot`: what is to be in a file; `writer`, [`reader`]: files; `parts`: those of several ranks.
-//!   `wanted`: which tensors are read; `loading`: many at once. [`numbers`]: numbers in a header.
+//! - [`saveable`]: the traits of objects that can be in a checkpoint. [`mismatch`]: how a file and the objects may
+//!   differ.
+//! - `atomic`: a file that exists as a whole or not at all. `header`: the file format. `snapshot`: the contents of a
+//!   file; `writer`, [`reader`]: files; `parts`: the files of several ranks. `wanted`: which tensors are read;
+//!   `loading`: reading many at once. [`numbers`]: numbers in a header.
 //! - `objects`: variables, optimizers, gradients, metrics, the caller's tensors and numbers.
 //! - [`bundle`]: the objects that are saved and restored together. `saving`: how they are saved.
-//! - [`manager`]: which files are kept, `folder`: what their names say, and `background`: who writes them.
-//! - [`weight_files`]: variables alone, from the files of others.
+//! - [`manager`]: which files are kept, `folder`: their names, and `background`: the writing thread.
+//! - [`weight_files`]: variables alone, from files of any program.
 //! - [`arrays`]: single tensors as NumPy's files.
 //!
 //! The format is described in `docs/checkpoints.md`.

@@ -2,14 +2,14 @@
 
 use serde_json::Value as Json;
 
-/// A number as JSON, from which [`read_number`] makes the same bits: what is not finite becomes a text
-/// with the bits in it.
+/// A number as JSON, from which [`read_number`] makes the same bits. A number that is not finite becomes a text that
+/// contains its bits.
 pub fn number(value: f64) -> Json {
     let finite = serde_json::Number::from_f64(value).map(Json::Number);
     finite.unwrap_or_else(|| Json::String(format!("{value} ({:#018x})", value.to_bits())))
 }
 
-/// The number that [`number`] was given.
+/// The number from which [`number`] made `json`.
 pub fn read_number(json: &Json) -> Option<f64> {
     match json {
         Json::Number(number) => number.as_f64(),
@@ -21,7 +21,7 @@ pub fn read_number(json: &Json) -> Option<f64> {
     }
 }
 
-/// A whole number in the file that is one that steps and updates can be counted with.
+/// A whole number in the file that is small enough to count steps and updates.
 pub fn read_count(json: &Json) -> Option<u64> {
     json.as_u64().filter(|&count| count < 1 << 53)
 }

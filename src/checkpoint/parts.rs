@@ -1,11 +1,11 @@
-//! The files of a checkpoint of several ranks: the file, and beside it a part for each rank but the first.
+//! The files of a checkpoint of several ranks: the file, and beside it a part for each rank except the first.
 //!
-//! Each rank saves the state that it keeps: rank 0 in the file itself, with all that the ranks have in
-//! common, the others in parts, which the file names with the checksums of their headers. The parts of each
-//! save have names of their own, which follow from what all ranks save: the same state makes the same files. They
-//! are on the disk before the file takes its name, so whatever fails, that leads to the old checkpoint or the
-//! new one, with all parts. What is left over, of the old one or of a save that has failed, is removed behind
-//! the next.
+//! Each rank saves the state that it keeps. Rank 0 saves to the file itself, with everything that the ranks have in
+//! common. The others save to parts, which the file names with the checksums of their headers. The parts of each save
+//! have their own names, which follow from what all ranks save: the same state makes the same files. The parts are on
+//! the disk before the file takes its name. So whatever fails, the file's name leads to the old checkpoint or to the
+//! new one, with all parts. Left-over parts, of the old checkpoint or of a failed save, are removed after the next
+//! save.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 use crate::checkpoint::atomic::{folder_of, remove_left_over};
 use crate::error::{Error, Result};
 
-/// Digits of the number of a save.
+/// The number of digits of a save's number.
 const DIGITS: usize = 16;
 
 /// A part of a checkpoint, as its file names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PartFile {
-    /// In the folder of the file.
+    /// Its name. It is in the folder of the file.
     pub name: String,
-    /// Of its header.
+    /// The checksum of its header.
     pub checksum: u32,
 }
 
@@ -51,8 +51,8 @@ pub(super) fn parts_of(path: &Path) -> impl Iterator<Item = (u64, PathBuf)> {
     files.filter_map(move |entry| Some((save_of(path, &entry.path())?, entry.path())))
 }
 
-/// Removes those parts of the checkpoint at `path` whose save has a number that is `unwanted`, and what ranks
-/// have left of them that were killed. That is tidying up: what fails is tried again behind the next save.
+/// Removes the parts of the checkpoint at `path` whose save has a number that `unwanted` accepts, and files that killed
+/// ranks have left. Errors are ignored, because the next save tries again.
 pub(super) fn remove_parts(path: &Path, unwanted: impl Fn(u64) -> bool) {
     for (_, file) in parts_of(path).filter(|(number, _)| unwanted(*number)) {
         let _ = fs::remove_file(file);
@@ -60,7 +60,7 @@ pub(super) fn remove_parts(path: &Path, unwanted: impl Fn(u64) -> bool) {
     remove_left_over(folder_of(path), |name| save_of(path, Path::new(name)).is_some_and(&unwanted));
 }
 
-/// The number of the save that `file` is a part of, if it is one of a checkpoint at `path`.
+/// The number of the save to which `file` belongs, if it is a part of a checkpoint at `path`.
 pub(super) fn save_of(path: &Path, file: &Path) -> Option<u64> {
     let (stem, ending) = pieces(path).ok()?;
     let mut rest = file.file_name()?.to_str()?.strip_prefix(stem.to_str()?)?.strip_prefix('.')?;

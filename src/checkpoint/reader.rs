@@ -1,4 +1,4 @@
-//! Files of tensors in the safetensors format, with what Umbo says in their metadata or without.
+//! Files of tensors in the safetensors format, with or without Umbo's entry in their metadata.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -24,19 +24,19 @@ use crate::tensor::{DType, Shape, Tensor};
 pub struct CheckpointFile {
     pub(super) path: PathBuf,
     pub(super) file: File,
-    /// Where the elements begin.
+    /// The offset of the elements in the file.
     data: u64,
     tensors: HashMap<String, TensorInfo>,
     own: Option<OwnHeader>,
-    /// Those of the ranks behind the first, if several have saved it.
+    /// The parts of the ranks after the first, if several ranks have saved it.
     parts: Vec<CheckpointFile>,
 }
 
 impl CheckpointFile {
     /// Opens a file and reads its header.
     ///
-    /// NOT_FOUND, PERMISSION_DENIED: as the system says. DATA_LOSS: it is damaged, shorter or longer
-    /// than it says, or no such file. UNIMPLEMENTED: a later version of the format.
+    /// NOT_FOUND, PERMISSION_DENIED: as the system reports. DATA_LOSS: the file is damaged, shorter or longer than its
+    /// header says, or of another format. UNIMPLEMENTED: a later version of the format.
     pub fn open(path: &Path) -> Result<CheckpointFile> {
         let mut file = CheckpointFile::open_one(path)?;
         let parts = file.own.as_ref().map(|own| own.parts.clone()).unwrap_or_default();
@@ -57,7 +57,7 @@ impl CheckpointFile {
         Ok(file)
     }
 
-    /// Whether all parts have what they are said to have.
+    /// Checks that all parts have the tensors that the file says they have.
     fn check_shardings(&self) -> Result<()> {
         let divided = self.own.iter().flat_map(|own| &own.divided);
         for (name, SavedSharding { boundaries, .. }) in divided {
@@ -77,7 +77,7 @@ impl CheckpointFile {
         Ok(())
     }
 
-    /// This file, and its parts.
+    /// This file and its parts.
     fn files(&self) -> impl Iterator<Item = &CheckpointFile> {
         std::iter::once(self).chain(&self.parts)
     }
@@ -125,12 +125,12 @@ impl CheckpointFile {
         Ok(CheckpointFile { path, file, data, tensors, own, parts })
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether Umbo has written it, with all that training needs.
+    /// Umbo's entry. Fails if the file was not written by Umbo with everything that training needs.
     pub(super) fn own(&self) -> Result<&OwnHeader> {
         self.own.as_ref().ok_or_else(|| {
             let path = self.path.display();
@@ -142,7 +142,7 @@ impl CheckpointFile {
         })
     }
 
-    /// What a manager has noted in it.
+    /// What a manager has noted in the file.
     pub fn saved(&self) -> Option<&Map<String, Json>> {
         self.own.as_ref().map(|own| &own.saved)
     }
@@ -154,7 +154,7 @@ impl CheckpointFile {
         names
     }
 
-    /// Dtype and shape of a tensor.
+    /// The dtype and shape of a tensor.
     pub fn info(&self, name: &str) -> Option<(Dtype, &[usize])> {
         let info = self.tensors.get(name)?;
         let shape = self.sharding(name).map_or(&info.shape[..], |sharding| &sharding.shape[..]);
@@ -165,13 +165,13 @@ impl CheckpointFile {
         self.own.as_ref()?.divided.get(name)
     }
 
-    /// What Umbo says about the objects of the file.
+    /// Umbo's entries for the objects of the file.
     pub(super) fn objects(&self) -> Result<&BTreeMap<String, Map<String, Json>>> {
         Ok(&self.own()?.objects)
     }
 
-    /// The tensor `name`, for what is called `here`, which is read with all that is `wanted`. If it is not there,
-    /// or not of this dtype and shape, that is a mismatch.
+    /// Adds the tensor `name`, for the object called `here`, to `wanted`, with which it will be read. If it is missing,
+    /// or has another dtype or shape, a mismatch is noted.
     pub(super) fn want(
         &self,
         (name, here): (&str, &str),
@@ -192,7 +192,7 @@ impl CheckpointFile {
         }
     }
 
-    /// As [`CheckpointFile::want`], but read at once, and only some elements of the tensor, in a row.
+    /// Checks a tensor as [`CheckpointFile::want`] does, but reads at once, and only a range of its elements.
     pub(super) fn read_part_expecting(
         &self,
         name: &str,
@@ -210,8 +210,7 @@ impl CheckpointFile {
         whole.slice(0, part.start, part.end, 1)?.to_contiguous().map(Some)
     }
 
-    /// Whether there is a tensor `name`, of this dtype and shape, for what is called `here`. What differs is
-    /// noted.
+    /// Whether there is a tensor `name` of this dtype and shape, for the object called `here`. Differences are noted.
     fn fits(
         &self,
         name: &str,
@@ -241,7 +240,7 @@ impl CheckpointFile {
         mismatches.len() == before
     }
 
-    /// Elements of a tensor that is divided, in a row, of the parts that have some of them.
+    /// Reads a range of elements of a divided tensor from the parts that contain them.
     fn read_part(&self, name: &str, dtype: DType, part: Range<usize>) -> Result<Tensor> {
         let boundaries = self.sharding(name).map_or(&[][..], |sharding| &sharding.boundaries);
         let shape = Shape::new(&[part.len()])?;
@@ -258,23 +257,23 @@ impl CheckpointFile {
         })
     }
 
-    /// All elements of a tensor that is in this very file.
+    /// All elements of a tensor that is in this file itself.
     fn read(&self, name: &str, dtype: DType, shape: Shape) -> Result<Tensor> {
         self.read_all(&[(name, dtype, shape)])?.pop().ok_or_else(|| missing(name))
     }
 
-    /// At which byte of this very file the elements of a tensor begin.
+    /// The offset of a tensor's elements in this file itself.
     pub(super) fn start_of(&self, name: &str) -> Result<u64> {
         let info = self.tensors.get(name).ok_or_else(|| missing(name))?;
         Ok(self.data + info.data_offsets.0 as u64)
     }
 
-    /// What the checksum of a tensor in this very file should be, if the file says it.
+    /// The expected checksum of a tensor in this file itself, if the file has one.
     pub(super) fn checksum_of(&self, name: &str) -> Option<u32> {
         self.own.as_ref()?.checksums.get(name).copied()
     }
 
-    /// Reads all tensors, and compares all checksums. DATA_LOSS, which names the tensor, if one differs.
+    /// Reads all tensors and compares all checksums. If one differs, returns DATA_LOSS, which names the tensor.
     pub fn verify(&self) -> Result<()> {
         self.own()?;
         for file in self.files() {
@@ -290,7 +289,7 @@ impl CheckpointFile {
     }
 }
 
-/// What Umbo says in the header, if it does.
+/// Umbo's entry in the header, if there is one.
 fn own(path: &Path, metadata: &Metadata, all: &[u8]) -> Result<Option<OwnHeader>> {
     let Some(text) = metadata.metadata().as_ref().and_then(|entries| entries.get("umbo")) else {
         return Ok(None);
@@ -301,7 +300,7 @@ fn own(path: &Path, metadata: &Metadata, all: &[u8]) -> Result<Option<OwnHeader>
         let problem = format!("version {} of the format; this library reads {FORMAT}", own.format);
         return Err(Error::Unimplemented(format!("'{}': {problem}", path.display())));
     }
-    // Another program may have copied the metadata to a header of its own making, which has no checksum.
+    // Another program may have copied the metadata to a header that it has made. Such a header has no checksum.
     if !all[LENGTH_BYTES..].starts_with(header::START.as_bytes()) {
         return Ok(None);
     }
@@ -325,7 +324,7 @@ fn missing(name: &str) -> Error {
     Error::Internal(format!("there is no tensor '{name}' to read"))
 }
 
-/// The dtype that files call so, if Umbo has it.
+/// Umbo's dtype for a dtype of files, if there is one.
 pub(super) fn dtype_of(dtype: Dtype) -> Option<DType> {
     DType::ALL.into_iter().find(|known| header::file_dtype(*known) == dtype)
 }

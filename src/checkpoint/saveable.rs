@@ -1,4 +1,4 @@
-//! What an object does to be in a checkpoint.
+//! The traits and types with which objects are saved and restored.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -19,70 +19,70 @@ use crate::values::variable::Variable;
 
 /// An object whose state can be saved and restored.
 ///
-/// What steps change is saved and put in while no step of the object's strategy is in progress and none
-/// can begin.
+/// State that steps change is saved and restored while no step of the object's strategy is in progress and none can
+/// begin.
 pub trait Saveable: Send + Sync {
-    /// What it is, in one or two words; the file says it, too.
+    /// Its kind, in one or two words. The file contains it, too.
     fn kind(&self) -> &'static str;
 
-    /// The id of the strategy whose steps change it; `None` if steps do not.
+    /// The id of the strategy whose steps change it; `None` if steps do not change it.
     fn strategy(&self) -> Option<u64> {
         None
     }
 
-    /// The variables that it keeps something for, and by whose names it saves that.
+    /// The variables for which it saves state. The state is saved under their names.
     fn variables(&self) -> Vec<Variable> {
         Vec::new()
     }
 
-    /// Whether saving or restoring it may call the caller's functions, which may wait for steps. Then
-    /// both happen while steps can be taken.
+    /// Whether saving or restoring it may call the caller's functions, which may wait for steps. If so, both happen
+    /// while steps can be taken.
     fn may_call_back(&self) -> bool {
         false
     }
 
-    /// Whose contributions it has applied: what these hold belongs to the state, too.
+    /// The gradients whose contributions it has applied. Contributions that these hold belong to the state, too.
     fn applied(&self) -> Vec<Arc<Gradients>> {
         Vec::new()
     }
 
-    /// Copies the state to `record`, or, where [`ObjectRecord::shares`] says so, gives it the state itself.
+    /// Copies the state to `record`. If [`ObjectRecord::shares`] allows it, adds the state itself instead.
     fn save(&self, names: &Names, record: &mut ObjectRecord) -> Result<()>;
 
-    /// Checks all that is to be restored, reads it or says what is to be read, and does everything that can
-    /// fail. All that differs is noted in `saved`; if anything does, in any object, nothing changes anywhere. None:
-    /// nothing can be put in, and why was noted.
+    /// Checks all that is to be restored, reads it or requests its reading, and does everything that can fail. All
+    /// differences are noted in `saved`. If any object differs, nothing changes anywhere. Returns none if the object
+    /// cannot be restored and the reason was noted.
     fn prepare<'a>(&'a self, names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a>;
 }
 
-/// What [`Saveable::prepare`] returns.
+/// The result of [`Saveable::prepare`].
 pub type Ready<'a> = Result<Option<Box<dyn PreparedRestore + 'a>>>;
 
-/// A state that was read, and that is about to be put in.
+/// A state that was read and is about to be restored.
 pub trait PreparedRestore {
-    /// What can only fail by being done, such as going to a place in a dataset. INVALID_ARGUMENT is a
-    /// difference; then the object is as it was.
+    /// Does what can fail only while it is done, such as moving to a position in a dataset. INVALID_ARGUMENT means a
+    /// difference; the object is then unchanged.
     fn begin(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Undoes what was begun.
+    /// Undoes what [`PreparedRestore::begin`] did.
     fn undo(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Puts it in. Fails by a defect of this library alone.
+    /// Restores the state. It fails only by a defect of this library.
     fn commit(self: Box<Self>, changes: &Changes<'_>) -> Result<()>;
 }
 
-/// What is all done at once is a function that puts the state in.
+/// If only a commit is needed, a function restores the state.
 impl<F: FnOnce(&Changes<'_>) -> Result<()>> PreparedRestore for F {
     fn commit(self: Box<Self>, changes: &Changes<'_>) -> Result<()> {
         self(changes)
     }
 }
 
-/// The right to change variables, of the checkpoint's strategy and of the default one, and what was read for it.
+/// The right to change variables of the checkpoint's strategy and of the default one, and the values that were read.
 pub struct Changes<'a> {
     pub(super) values: &'a Values,
     pub(super) own: &'a Changing<'a>,
@@ -91,12 +91,12 @@ pub struct Changes<'a> {
 }
 
 impl Changes<'_> {
-    /// What was read.
+    /// The tensor that was read for `later`.
     pub fn value(&self, later: Later) -> Result<&Tensor> {
         self.values.get(later)
     }
 
-    /// Makes `value`, of its dtype and shape, the committed value of `variable`.
+    /// Makes `value` the committed value of `variable`, whose dtype and shape it has.
     pub fn replace(&self, variable: &Variable, value: &Tensor) -> Result<()> {
         match self.default {
             Some(default) if variable.spec().strategy != self.strategy => {
@@ -107,8 +107,7 @@ impl Changes<'_> {
     }
 }
 
-/// By which names variables are known in a checkpoint: those by which they were added, and for others
-/// their own.
+/// The names of variables in a checkpoint: the names under which they were added, and for other variables their own.
 #[derive(Default)]
 pub struct Names {
     of: HashMap<usize, String>,
@@ -116,7 +115,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Gives `variable` a name, unless it has one. Fails if another variable has it.
+    /// Gives `variable` a name, unless it has one. Fails if another variable has this name.
     pub(super) fn add(&mut self, variable: &Variable, name: &str) -> Result<()> {
         if self.of.contains_key(&variable.key()) {
             return Ok(());
@@ -147,43 +146,43 @@ impl Names {
     }
 }
 
-/// What is saved of one object: tensors by the names of the parts, and what is not a tensor.
+/// What is saved of one object: tensors, with the names of the parts, and values that are not tensors.
 #[derive(Default)]
 pub struct ObjectRecord {
     pub(super) tensors: Vec<(Option<String>, Tensor)>,
-    /// By the names of parts, how several ranks divide them.
+    /// How several ranks divide the tensors of parts, by the parts' names.
     pub(super) divided: Vec<(String, SavedSharding)>,
     pub(super) properties: Map<String, Json>,
-    /// What is probably not as the program means it.
+    /// A probable mistake of the program, for a warning.
     pub(super) doubt: Option<String>,
     /// The strategy that takes no step before the record is dropped.
     pub(super) quiet: Option<u64>,
 }
 
 impl ObjectRecord {
-    /// Whether tensors that steps of this strategy alone change need not be copied: as long as the record's
-    /// tensors are used there is none.
+    /// Whether tensors that only steps of this strategy change need not be copied: there are no steps as long as the
+    /// record's tensors are used.
     pub fn shares(&self, strategy: u64) -> bool {
         self.quiet == Some(strategy)
     }
 
-    /// Whether it is written and dropped before the call that saves returns.
+    /// Whether the record is written and dropped before the saving call returns.
     pub fn is_written_at_once(&self) -> bool {
         self.quiet.is_some()
     }
 
-    /// A tensor that is the object; it is saved by the object's name. Nobody changes it any more.
+    /// Adds a tensor that is the whole object. It is saved under the object's name. It must not change any more.
     pub fn whole(&mut self, tensor: Tensor) {
         self.tensors.push((None, tensor));
     }
 
-    /// A tensor that is a part of the object. Nobody changes it any more.
+    /// Adds a tensor that is a part of the object. It must not change any more.
     pub fn part(&mut self, name: impl Into<String>, tensor: Tensor) {
         self.tensors.push((Some(name.into()), tensor));
     }
 
-    /// The same, of a tensor of the shape of `variable` that is divided as that is: this rank's part of it,
-    /// in a row, or all of it if no ranks divide it.
+    /// Adds a part that has the shape of `variable` and is divided like it. `tensor` is this rank's range of elements,
+    /// or the whole tensor if ranks do not divide it.
     pub fn part_like(&mut self, name: String, variable: &Variable, tensor: Tensor) {
         if let Some(sharding) = variable.sharding() {
             let (shape, boundaries) = (variable.shape(), sharding.boundaries().to_vec());
@@ -192,13 +191,14 @@ impl ObjectRecord {
         self.part(name, tensor);
     }
 
-    /// Something that is not a tensor. Use [`number`](crate::checkpoint::numbers::number) for floating-point numbers.
+    /// Adds a value that is not a tensor. Use [`number`](crate::checkpoint::numbers::number) for floating-point
+    /// numbers.
     pub fn property(&mut self, name: &str, value: impl Into<Json>) {
         self.properties.insert(name.to_owned(), value.into());
     }
 }
 
-/// What a file has of one object, and where differences are noted.
+/// What a file has of one object, and the place where differences are noted.
 pub struct ObjectReader<'a> {
     pub(super) file: &'a CheckpointFile,
     pub(super) object: &'a str,
@@ -215,7 +215,7 @@ impl ObjectReader<'_> {
         self.mismatches.push(Mismatch::Other { object, problem: problem.into() });
     }
 
-    /// A property, of whatever type.
+    /// A property of any type.
     pub fn property(&mut self, name: &str) -> Option<&Json> {
         if !self.properties.contains_key(name) {
             self.differs(format!("the file does not say its {name}"));
@@ -223,7 +223,7 @@ impl ObjectReader<'_> {
         self.properties.get(name)
     }
 
-    /// A property as `read` understands it.
+    /// A property, parsed by `read`.
     pub fn read_property<T>(
         &mut self,
         name: &str,
@@ -247,7 +247,7 @@ impl ObjectReader<'_> {
         self.read_property(name, read_count)
     }
 
-    /// A property that is an object of others.
+    /// A property that is an object with members.
     pub fn members(&mut self, name: &str) -> Option<BTreeMap<String, Json>> {
         self.read_property(name, |json| {
             let members = json.as_object()?;
@@ -255,7 +255,7 @@ impl ObjectReader<'_> {
         })
     }
 
-    /// Notes that a tensor of the file is no surplus: what it belongs to was mentioned.
+    /// Notes that a tensor of the file is expected, because its owner was mentioned.
     pub fn take(&mut self, part: &str) {
         self.taken.insert(full_name(self.object, Some(part)));
     }
@@ -265,13 +265,13 @@ impl ObjectReader<'_> {
         self.file.info(&full_name(self.object, Some(part))).is_some()
     }
 
-    /// How many rows the file's tensor of this part has.
+    /// The number of rows of the file's tensor for this part.
     pub fn rows(&self, part: &str) -> Option<usize> {
         self.file.info(&full_name(self.object, Some(part)))?.1.first().copied()
     }
 
-    /// Of a tensor of the dtype and shape of `variable`, what this rank updates of it: its part, in a row, or
-    /// all of it if no ranks divide it. None as for [`ObjectReader::tensor`].
+    /// The elements that this rank updates of a tensor with the dtype and shape of `variable`: its range, or all
+    /// elements if ranks do not divide the tensor. None as for [`ObjectReader::tensor`].
     pub fn part_like(&mut self, part: &str, variable: &Variable) -> Result<Option<Later>> {
         let (dtype, shape) = (variable.dtype(), variable.shape());
         let Some(sharding) = variable.sharding() else {
@@ -284,8 +284,8 @@ impl ObjectReader<'_> {
         Ok(tensor.map(|tensor| self.wanted.add_read(tensor)))
     }
 
-    /// The tensor that is the object, or this part of it, of this dtype and shape, which is read once it is known
-    /// that all objects fit. None if the file has none or another one, which is noted.
+    /// The tensor of the object, or of this part of it, with this dtype and shape. It is read once it is known that all
+    /// objects fit. None if the file has no such tensor or a different one, which is noted.
     pub fn later(
         &mut self,
         part: Option<&str>,
@@ -299,7 +299,7 @@ impl ObjectReader<'_> {
         Ok(later)
     }
 
-    /// The same, read at once, for objects that have to see its elements.
+    /// The same tensor, read at once, for objects that must inspect its elements.
     pub fn tensor(
         &mut self,
         part: Option<&str>,

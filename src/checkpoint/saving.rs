@@ -1,7 +1,8 @@
-//! Saving: what the objects of a checkpoint have, as it is between two steps.
+//! Saves the state of a checkpoint's objects, as it is between two steps.
 //!
-//! A file that the caller waits for is written of the state itself while no step can begin, which takes neither time nor
-//! memory for a copy. What is written while training goes on, or after several ranks have met, is a copy.
+//! A file for which the caller waits is written from the state itself, while no step can begin. This saves the time and
+//! the memory of a copy. A file that is written while training continues, or after several ranks have communicated, is
+//! written from a copy.
 
 #![expect(unsafe_code, reason = "state is written as it is while nobody changes it")]
 
@@ -22,24 +23,24 @@ use crate::optimizer::Gradients;
 use crate::strategy::strict_callbacks::mistake;
 
 impl Checkpoint {
-    /// Copies all state, between two steps: waits for the one in progress. The places of iterators are
-    /// asked for before that, so the thread that takes elements and runs steps is the one to call this.
+    /// Copies all state between two steps: waits for the step in progress. The positions of iterators are read before
+    /// that, so the thread that takes elements and runs steps must make this call.
     ///
-    /// FAILED_PRECONDITION inside of a run, while the strategy drains, and if gradients hold what was
+    /// FAILED_PRECONDITION inside of a run, while the strategy drains, and if gradients hold contributions that were
     /// submitted and not applied. RESOURCE_EXHAUSTED: no memory for the copies.
     ///
-    /// With several ranks a call that all make: the copy of rank 0 has all that the ranks have in common,
-    /// and each has the parts of state that its rank keeps.
+    /// With several ranks, all ranks make this call. The copy of rank 0 has everything that the ranks have in common,
+    /// and each copy has the parts of state that its rank keeps.
     pub fn snapshot(&self) -> Result<Snapshot> {
         // SAFETY: copies are taken.
         unsafe { self.recorded(SnapshotContents::Copies, Ok) }
     }
 
-    /// Gives all state, as it is between two steps, to `take` before the next step can begin. In all else as
-    /// [`Checkpoint::snapshot`].
+    /// Calls `take` with all state, as it is between two steps, before the next step can begin. Everything else is as
+    /// with [`Checkpoint::snapshot`].
     ///
     /// # Safety
-    /// If what it keeps is not copies, `take` drops the snapshot.
+    /// If the contents are not copies, `take` drops the snapshot.
     unsafe fn recorded<R>(
         &self,
         keeps: SnapshotContents,
@@ -54,20 +55,20 @@ impl Checkpoint {
             let save = |entry: &BundleEntry| {
                 let mut record = ObjectRecord::default();
                 if keeps == SnapshotContents::State && !calls_back {
-                    // SAFETY: the strategy is quiet until the snapshot was dropped, which the caller promises.
+                    // SAFETY: the strategy is quiet until the snapshot is dropped, which the caller promises.
                     unsafe { record.share_state_of(self.strategy().id()) };
                 }
                 save_entry(entry, &names, record, is_first, snapshot)
             };
             entries.iter().filter(chosen).try_for_each(save)
         };
-        // Refused in a step before anything is asked; and what calls back must not wait for itself.
+        // In a step the call is refused before it does anything, and code that is called back must not wait for itself.
         drop(self.strategy().quiet()?);
         let called = save(true, &mut snapshot);
-        // Dropped behind the lock, since they may be the last references to what is the caller's.
+        // They are dropped after the lock, since they may be the last references to objects of the caller.
         let mut applied = Vec::new();
         let quiet = self.strategy().quiet()?;
-        // What fails on one rank fails on all.
+        // If this fails on one rank, it fails on all.
         self.strategy().begin_series(0);
         let saved = called
             .and_then(|()| check_applied(&entries, &mut applied))
@@ -83,21 +84,21 @@ impl Checkpoint {
         snapshot.sort();
         let taken = take(snapshot);
         drop(quiet);
-        // The log's sink is the caller's, and may want to take a step.
+        // The log's sink is the caller's code, and may run a step.
         if let Some(doubt) = doubt {
             log::log(Level::Warning, || doubt);
         }
         taken
     }
 
-    /// Replaces the file at `path` by one with all state. The old file or the new one is there, whole,
-    /// whatever fails. With several ranks, whose parts lie beside it, a call that all make; the folder is
-    /// one that all see. Steps of other threads wait until all is written, though not until it is on the disk.
+    /// Replaces the file at `path` by one with all state. Whatever fails, either the old file or the new one is there,
+    /// complete. With several ranks, all ranks make this call. Their parts are beside the file, in a folder that all
+    /// ranks see. Steps of other threads wait until everything is written, but not until it is on the disk.
     pub fn save(&self, path: &Path) -> Result<()> {
         self.save_noting(path, Map::new())
     }
 
-    /// The same, with what a manager says about the file.
+    /// Saves the same file, with a manager's notes in it.
     pub(super) fn save_noting(&self, path: &Path, saved: Map<String, Json>) -> Result<()> {
         if self.strategy().num_ranks() > 1 {
             let snapshot = Snapshot { saved, ..self.snapshot()? };
@@ -107,7 +108,7 @@ impl Checkpoint {
         // SAFETY: the snapshot is dropped when it is written.
         let file = unsafe { self.recorded(SnapshotContents::State, begin) }?;
         file.finish()?;
-        // Of a checkpoint of several ranks that was here.
+        // These are parts of an earlier checkpoint of several ranks.
         remove_parts(path, |_| true);
         Ok(())
     }
@@ -134,21 +135,21 @@ impl Checkpoint {
     }
 }
 
-/// What a snapshot has of the state.
+/// What a snapshot contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SnapshotContents {
-    /// Copies.
+    /// Copies of the state.
     Copies,
-    /// The state itself, as far as steps of the checkpoint's strategy change it.
+    /// The state itself, as far as it is changed only by steps of the checkpoint's strategy.
     State,
 }
 
 impl ObjectRecord {
-    /// Lets the tensors be state itself that steps of this strategy change.
+    /// Allows tensors of the record to be the state itself, if only steps of this strategy change it.
     ///
     /// # Safety
-    /// The tensors are dropped before the call that saves returns, and as long as one of them is used no step of
-    /// the strategy is in progress and none begins.
+    /// The tensors are dropped before the saving call returns. As long as one of them is used, no step of the strategy
+    /// is in progress and none begins.
     unsafe fn share_state_of(&mut self, strategy: u64) {
         self.quiet = Some(strategy);
     }
@@ -172,7 +173,7 @@ fn save_entry(
     }
     for (part, tensor) in record.tensors {
         let name = full_name(name, part.as_deref());
-        // What all ranks have is in the file of the first.
+        // What all ranks have in common is in the file of the first rank.
         if is_first || snapshot.divided.contains_key(&name) {
             snapshot.tensors.push((name, tensor));
         }
@@ -209,7 +210,7 @@ fn check_applied(entries: &[BundleEntry], applied: &mut Vec<Arc<Gradients>>) -> 
     Ok(())
 }
 
-/// Fails if two objects would save tensors of one name.
+/// Fails if two objects would save tensors with the same name.
 fn check_distinct(snapshot: &Snapshot, entries: &[BundleEntry]) -> Result<()> {
     let mut seen = HashMap::new();
     for (name, _) in &snapshot.tensors {

@@ -1,4 +1,4 @@
-//! What is to be in a file, apart from the objects that it was copied of.
+//! The contents of a file, independent of the objects from which they were copied.
 
 use std::collections::BTreeMap;
 
@@ -10,34 +10,34 @@ use crate::tensor::{Shape, Tensor};
 /// How several ranks divide a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SavedSharding {
-    /// Of the whole.
+    /// The shape of the whole tensor.
     pub shape: Shape,
-    /// Where the parts begin and end, in elements.
+    /// The boundaries of the parts, in elements.
     pub boundaries: Vec<usize>,
 }
 
-/// What is to be in a file, apart from all objects: nobody changes it any more.
+/// The contents of a file, independent of all objects. They do not change any more.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// By the names that they have in the file; contiguous.
+    /// The tensors, which are contiguous, with their names in the file.
     pub(super) tensors: Vec<(String, Tensor)>,
-    /// Of those that several ranks divide, of which the tensors are this rank's parts, in a row: how.
+    /// How several ranks divide tensors, by the tensors' names. For these, `tensors` has only this rank's elements.
     pub(super) divided: BTreeMap<String, SavedSharding>,
     /// The parts of the other ranks, in their order.
     pub(super) parts: Vec<PartFile>,
-    /// By name: kinds, and what is not a tensor.
+    /// The kinds of objects and their values that are not tensors, by the objects' names.
     pub(super) objects: Map<String, Json>,
     /// How many steps the strategy has begun.
     pub(super) steps: u64,
-    /// What is probably not as the program means it.
+    /// A probable mistake of the program, for a warning.
     pub(super) doubt: Option<String>,
-    /// What a manager says about the file.
+    /// A manager's notes about the file.
     pub(super) saved: Map<String, Json>,
 }
 
 impl Snapshot {
-    /// Puts the tensors in their order: the widest elements first, so that all begin at multiples of
-    /// their sizes, and then by name.
+    /// Sorts the tensors. Those with the widest elements come first, so that all begin at multiples of their sizes.
+    /// Tensors with elements of one width are sorted by name.
     pub(super) fn sort(&mut self) {
         self.tensors.sort_by(|(left, one), (right, other)| {
             other.dtype().size().cmp(&one.dtype().size()).then_with(|| left.cmp(right))

@@ -1,30 +1,30 @@
-//! Tensors that are read of a file once it is known that all of them fit.
+//! Tensors that are read from a file once it is known that all of them fit.
 
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Shape, Tensor};
 
-/// A tensor that is read once it is known that all that is wanted of the file fits: its place among them.
+/// A tensor that is read once it is known that all wanted tensors fit. The number is its position among them.
 #[derive(Clone, Copy, Debug)]
 pub struct Later(usize);
 
-/// The tensors that are wanted of a file.
+/// The wanted tensors of a file.
 #[derive(Default)]
 pub(super) struct WantedTensors(pub(super) Vec<One>);
 
 pub(super) enum One {
-    /// Of this name, dtype and shape.
+    /// The name, dtype and shape of a tensor in the file.
     OfFile(String, DType, Shape),
-    /// It was read.
+    /// A tensor that was already read.
     Read(Tensor),
 }
 
 impl WantedTensors {
-    /// Adds one that is in the file with this dtype and shape.
+    /// Adds a tensor that is in the file with this dtype and shape.
     pub(super) fn add(&mut self, name: &str, dtype: DType, shape: Shape) -> Later {
         self.push(One::OfFile(name.to_owned(), dtype, shape))
     }
 
-    /// Adds one that was read.
+    /// Adds a tensor that was already read.
     pub(super) fn add_read(&mut self, tensor: Tensor) -> Later {
         self.push(One::Read(tensor))
     }
@@ -35,12 +35,12 @@ impl WantedTensors {
     }
 }
 
-/// The tensors that were wanted of a file.
+/// The wanted tensors, after they were read.
 #[derive(Default)]
 pub(super) struct Values(pub(super) Vec<Tensor>);
 
 impl Values {
-    /// One of them.
+    /// The tensor at position `later`.
     pub(super) fn get(&self, later: Later) -> Result<&Tensor> {
         self.0.get(later.0).ok_or_else(lost)
     }

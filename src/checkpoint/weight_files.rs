@@ -1,4 +1,4 @@
-//! Variables alone, from safetensors files, Umbo's and others'.
+//! Variables alone, read from safetensors files of Umbo or of other programs.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,13 +11,13 @@ use crate::error::{Error, Result};
 use crate::values::variable::Variable;
 
 impl Checkpoint {
-    /// Gives variables the values of tensors in the safetensors file at `path`, of any program. `pairs`
-    /// has names of variables in this checkpoint, and for each the name of its tensor in the file; none
-    /// stands for all variables and their own names. What else is in the file is left alone, as is all
-    /// state but that of these variables.
+    /// Sets variables to the values of tensors in the safetensors file at `path`, which any program may have written.
+    /// `pairs` has names of variables in this checkpoint, each with the name of its tensor in the file. Without it, all
+    /// variables are set from tensors with their own names. All other tensors in the file are ignored, and all other
+    /// state is unchanged.
     ///
-    /// INVALID_ARGUMENT, with a list of all that differs, if a tensor is missing or of another dtype or
-    /// shape; then nothing is changed. NOT_FOUND: no such variable.
+    /// INVALID_ARGUMENT, with a list of all differences, if a tensor is missing or has another dtype or shape; then
+    /// nothing is changed. NOT_FOUND: no such variable.
     pub fn load_weights(&self, path: &Path, pairs: Option<&[(&str, &str)]>) -> Result<()> {
         let file = CheckpointFile::open(path)?;
         let variables = self.variables();

@@ -1,4 +1,4 @@
-//! A file from copies of what it is to hold; of several ranks, with a part for each.
+//! Writes a file from a snapshot; with several ranks, also a part for each.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use crate::strategy::Strategy;
 use crate::strategy::ranks::{Call, CollectiveKind, Ranks, agreement};
 use crate::tensor::Tensor;
 
-/// One thread computes the checksum of so many bytes of a tensor at least, if it has as many.
+/// The smallest number of bytes of a tensor whose checksum one thread computes, if the tensor has as many.
 const PIECE: usize = 1 << 20;
 
 impl Snapshot {
-    /// Replaces the file at `path` by one with this in it.
+    /// Replaces the file at `path` by one with these contents.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
         self.begin(path)?.finish()?;
-        // Of a checkpoint of several ranks that was here.
+        // These are parts of an earlier checkpoint of several ranks.
         remove_parts(path, |_| true);
         Ok(())
     }
 
-    /// Replaces the checkpoint at `path` by one of which each rank has made a snapshot; a call of all ranks.
-    /// What fails on one fails on all.
+    /// Replaces the checkpoint at `path` by one of which each rank has made a snapshot. All ranks make this call. If it
+    /// fails on one rank, it fails on all.
     pub(super) fn write_together(mut self, strategy: &Strategy, path: &Path) -> Result<()> {
         let ranks = Arc::clone(strategy.ranks());
         if ranks.is_alone() {
             return self.write(path);
         }
         let is_first = ranks.rank() == 0;
-        // Of the checkpoint that is to be replaced, before any rank writes.
+        // These are the saves of the checkpoint that is to be replaced. They are listed before any rank writes.
         let known: Vec<u64> = match is_first {
             true => parts_of(path).map(|(number, _)| number).collect(),
             false => Vec::new(),
@@ -59,7 +59,7 @@ impl Snapshot {
                     let name = part_name(path, save, rank, ranks.size())?;
                     self.parts.push(PartFile { name, checksum: *checksum as u32 });
                 }
-                // That of the file says what those of the parts are.
+                // The header of the file contains the checksums of the parts' headers.
                 (header, _) = self.header(&checksums)?;
             }
             let place = match is_first {
@@ -75,9 +75,9 @@ impl Snapshot {
             Ok(Some(file)) => file.finish(),
             Ok(None) => Ok(()),
             Err(error) => {
-                // Unless the checkpoint that is there has the same in it.
+                // The parts are kept if the existing checkpoint has the same contents.
                 if is_first && !known.contains(&save) {
-                    // Nobody writes any more, and no file names them.
+                    // No rank writes any more, and no file names these parts.
                     remove_parts(path, |number| number == save);
                 }
                 return Err(error);
@@ -91,7 +91,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Writes a file with this in it, which is to be given the name `path`.
+    /// Writes a file with these contents, which will be given the name `path`.
     pub(super) fn begin(&self, path: &Path) -> Result<AtomicFile> {
         let (header, _) = self.header(&self.checksums()?)?;
         let mut file = AtomicFile::create(path)?;
@@ -99,7 +99,7 @@ impl Snapshot {
         Ok(file)
     }
 
-    /// Of the tensors, in their order.
+    /// The checksums of the tensors, in their order.
     pub(super) fn checksums(&self) -> Result<Vec<u32>> {
         if cfg!(target_endian = "big") {
             let problem = "checkpoints are not written on machines that are big-endian";
@@ -123,7 +123,7 @@ impl Snapshot {
         Ok(checksums.into_iter().map(Hasher::finalize).collect())
     }
 
-    /// The header of a file with this in it, whose tensors have these checksums, and its own.
+    /// The header of a file with these contents, whose tensors have these checksums, and the header's own checksum.
     pub(super) fn header(&self, checksums: &[u32]) -> Result<(Vec<u8>, u32)> {
         header::encode(self, checksums)
     }

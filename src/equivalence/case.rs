@@ -1,4 +1,4 @@
-//! A metric whose additions are judged.
+//! A metric whose additions are checked.
 
 use super::dry_run::DryRunPart;
 use super::evidence::{Evidence, Id};
@@ -9,12 +9,12 @@ use crate::strategy::metrics::What;
 pub(super) struct Case<'a> {
     pub evidence: &'a Evidence<'a>,
     pub id: &'a Id,
-    /// Whether its sum counts, and not its mean.
+    /// Whether its sum is compared, and not its mean.
     pub of_sum: bool,
 }
 
 impl Case<'_> {
-    /// With one replica.
+    /// The finding with one replica.
     pub fn alone(&self) -> Finding {
         self.finding(Verdict::Equal, "nothing to compare with on one replica")
     }
@@ -23,7 +23,7 @@ impl Case<'_> {
         self.finding(Verdict::Equal, "the same")
     }
 
-    /// What a part has added.
+    /// What the replica of `part` has added.
     pub fn what<'b>(&self, part: &'b DryRunPart) -> Option<&'b What> {
         let (number, name) = self.id;
         let mut metrics = part.metrics.iter();

@@ -1,11 +1,11 @@
-//! What is wrong with a metric that counts examples in cells: a confusion matrix, or a histogram.
+//! Checks a metric that counts examples in cells: a confusion matrix, or a histogram.
 
 use super::case::Case;
 use super::dry_run::DryRunPart;
 use super::report::{Finding, Verdict};
 use crate::strategy::metrics::What;
 
-/// The finding about the metric, in which cells that differ by `near` are the same.
+/// The finding about the metric. Cells whose numbers differ by at most `near` are treated as equal.
 pub(super) fn judge(case: &Case<'_>, near: u32) -> Finding {
     const REMEDY: &str = "add each example of the part once";
     let Some(others) = &case.evidence.others else { return case.alone() };
@@ -60,7 +60,7 @@ fn all(case: &Case<'_>, parts: &[DryRunPart]) -> Vec<u32> {
     all
 }
 
-/// How many of two ordered lists, whose longest is counted, have none `near` them in the other.
+/// The length of the longer of two ordered lists, less the number of pairs whose entries differ by at most `near`.
 fn differing(left: &[u32], right: &[u32], near: u32) -> usize {
     let (mut at, mut other, mut pairs) = (0, 0, 0);
     while let (Some(&here), Some(&there)) = (left.get(at), right.get(other)) {

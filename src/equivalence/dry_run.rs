@@ -1,4 +1,4 @@
-//! A run that is looked at and then rolled back.
+//! A run that is observed and then rolled back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use crate::values::Value;
 use crate::values::variable::Variable;
 use parking_lot::Mutex;
 
-/// What all runs of a check have in common.
+/// What all runs of a check share.
 pub(super) struct DryRun<'a> {
     pub strategy: &'a Strategy,
     pub function: &'a (dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync),
@@ -27,16 +27,16 @@ pub(super) struct DryRun<'a> {
     pub gradients: Option<&'a Arc<Gradients>>,
 }
 
-/// What one replica left.
+/// The results of one replica.
 #[derive(Default)]
 pub(super) struct DryRunPart {
-    /// How many examples its part had.
+    /// How many examples the replica's part had.
     pub examples: usize,
     /// The weight with which it submitted, if it did.
     pub weight: Option<f64>,
     /// The gradients that it viewed, one entry for each variable.
     pub gradients: Vec<Option<Vec<f64>>>,
-    /// What it added to metrics.
+    /// Its additions to metrics.
     pub metrics: Vec<Added>,
 }
 
@@ -46,29 +46,29 @@ impl DryRunPart {
         self.gradients.get(variable)?.as_deref()
     }
 
-    /// Weight and gradient of a variable, if an apply would read them.
+    /// The weight and the gradient of a variable, if an apply would read them.
     pub fn counted(&self, variable: usize) -> Option<(f64, &[f64])> {
         let weight = self.weight.filter(|&weight| weight != 0.0)?;
         Some((weight, self.gradient(variable)?))
     }
 }
 
-/// What all replicas left, in replica order.
+/// The results of all replicas, in replica order.
 pub(super) type Parts = Vec<DryRunPart>;
 
-/// What came of a run.
+/// The result of a run.
 pub(super) struct DryRunOutcome {
     pub parts: Result<Parts, Failure>,
-    /// The variables that the callback wrote through views of them. They have their values again.
+    /// The variables that the callback wrote through views of them. Their values have been restored.
     pub written: Vec<WrittenVariable>,
 }
 
-/// Why a run has come to nothing.
+/// Why a run has failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The callback has failed, or what its replicas return or merge does not match.
+    /// The callback has failed, or its replicas return or merge values that do not match.
     Callback(Error),
-    /// Whatever the callback does: there was no turn for the run, or no memory for its evidence.
+    /// The failure does not depend on the callback: there was no turn for the run, or no memory for its evidence.
     Library(Error),
 }
 
@@ -81,9 +81,8 @@ impl Failure {
 }
 
 impl DryRun<'_> {
-    /// Runs the callback with the rows from `first` on, of which replica k gets the next
-    /// `sizes[k]`, and with gradient buffers full of `prefill`. Whatever comes of it, all is then
-    /// as before.
+    /// Runs the callback with the rows from `first` on. Replica k gets the next `sizes[k]` rows, and gradient buffers
+    /// are filled with `prefill`. Whatever the result, all state is then as before.
     pub fn run(&self, first: usize, sizes: &[usize], prefill: f64) -> DryRunOutcome {
         let devices = self.strategy.replica_devices();
         let arguments = match input::split_rows(self.batch, first, sizes, devices) {
@@ -119,23 +118,24 @@ impl DryRun<'_> {
     }
 }
 
-/// What is noted of one run.
+/// The notes about one run.
 #[derive(Default)]
 struct Observer {
     gradients: Option<Arc<Gradients>>,
-    /// A [`Veto`] has been deferred, and what the gradients were; done by the first replica that begins.
+    /// Whether a [`Veto`] has been deferred, and the earlier state of the gradients. The first replica that begins sets
+    /// both.
     before: Mutex<(bool, Option<Before>)>,
-    /// The variables that the callback may see, as they were.
+    /// The variables that the callback may view, with their earlier values.
     watched: Mutex<Vec<Watched>>,
     written: Mutex<Vec<WrittenVariable>>,
-    /// The metrics that the callback adds to, beside those that the step has of its own.
+    /// The metrics to which the callback adds, except those of the step itself.
     metrics: Mutex<Vec<Arc<dyn Additions>>>,
     parts: Mutex<Parts>,
-    /// All has been noted that was to be.
+    /// Whether everything was noted.
     complete: AtomicBool,
-    /// A replica's callback has been called.
+    /// Whether a replica's callback was called.
     called: AtomicBool,
-    /// Something has failed that is not the callback's.
+    /// Whether an operation other than the callback has failed.
     failed: AtomicBool,
 }
 
@@ -144,7 +144,7 @@ impl Observer {
         Observer { gradients, parts: Mutex::new(parts), ..Observer::default() }
     }
 
-    /// Passes on the result of something that is not the callback's.
+    /// Returns the result of an operation other than the callback, and notes a failure.
     fn own<T>(&self, result: Result<T>) -> Result<T> {
         if result.is_err() {
             self.failed.store(true, Ordering::Release);
@@ -152,8 +152,8 @@ impl Observer {
         result
     }
 
-    /// Whether the run's failure, if there is one, is the callback's. If anything else has failed
-    /// it is not, even if a callback has, too: it may only have been stopped because of that.
+    /// Whether the run's failure, if there is one, is that of the callback. If anything else has failed, it is not,
+    /// even if a callback has failed too, which may only have been stopped because of that.
     fn blames_callback(&self) -> bool {
         self.called.load(Ordering::Acquire) && !self.failed.load(Ordering::Acquire)
     }
@@ -161,22 +161,22 @@ impl Observer {
     fn begin(self: &Arc<Self>, context: &ReplicaContext, prefill: f64) -> Result<()> {
         let (is_vetoed, before) = &mut *self.before.lock();
         if !*is_vetoed {
-            // Comes before anything that a callback defers, so that none of it is prepared, and
-            // before anything is noted, so that it is restored whatever fails from here on.
+            // The veto precedes everything that a callback defers, so that nothing deferred is prepared. It also
+            // precedes all notes, so that they are undone whatever fails from here on.
             let (observer, step) = (Arc::clone(self), context.step_id());
             context.strategy().defer(Box::new(Veto { observer, step }))?;
             *is_vetoed = true;
         }
         let Some(gradients) = &self.gradients else { return Ok(()) };
         if before.is_none() {
-            // Also those whose views the callback had before.
+            // Variables that the callback has viewed before are also watched.
             gradients.variables().iter().try_for_each(|variable| self.watch(variable))?;
             *before = Some(gradients.remember()?);
         }
         gradients.prefill(context.replica(), prefill)
     }
 
-    /// Remembers the committed value of a variable, which nobody assigns while the step is open.
+    /// Saves the committed value of a variable. Nobody assigns the variable while the step is open.
     fn watch(&self, variable: &Variable) -> Result<()> {
         let mut watched = self.watched.lock();
         if !watched.iter().any(|known| known.is_of(variable)) {
@@ -185,7 +185,7 @@ impl Observer {
         Ok(())
     }
 
-    /// Finds the variables that were written, and gives them their values back.
+    /// Finds the variables that were written, and restores their values.
     fn restore_variables(&self) {
         let mut written = self.written.lock();
         for watched in self.watched.lock().drain(..) {
@@ -200,7 +200,7 @@ impl Observer {
 
     fn collect(&self, step: u64) -> Result<()> {
         let mut metrics = std::mem::take(&mut *self.metrics.lock());
-        // Which replica came first is chance.
+        // The order in which replicas add to metrics is random.
         metrics.sort_by_key(|metrics| metrics.number());
         for (replica, part) in self.parts.lock().iter_mut().enumerate() {
             for metrics in &metrics {
@@ -212,7 +212,7 @@ impl Observer {
             let contributed = gradients.contributed(step, replica);
             part.weight = contributed.weight;
             let counts = match part.weight {
-                // An apply refuses what was not submitted, and so does the judgement.
+                // An apply refuses gradients that were not submitted, and so does the check.
                 None => continue,
                 Some(0.0) if part.examples == 0 => continue,
                 Some(weight) => weight != 0.0,
@@ -242,9 +242,8 @@ fn elements_of(buffer: &Tensor) -> Result<Vec<f64>> {
     }
 }
 
-/// All elements of a gradient of which some rows were given. If they do not count, because they
-/// were submitted with weight 0, nobody has looked at the indices: those that name no row are left
-/// out.
+/// All elements of a gradient to which rows were added. Rows that were submitted with weight 0 do not count, and nobody
+/// has checked their indices. Such rows are left out if the table has no row with their index.
 fn elements_of_rows(table: &Variable, added: &[AddedRows], counts: bool) -> Result<Vec<f64>> {
     let count = table.shape().elements();
     let mut all = memory::list(count, "elements of a gradient")?;
@@ -258,7 +257,7 @@ fn elements_of_rows(table: &Variable, added: &[AddedRows], counts: bool) -> Resu
             let sum = match sum {
                 Some(sum) => sum,
                 None if !counts => continue,
-                // Submitting has found that the table has these rows; this was written later.
+                // Submitting has checked that the table has these rows, so the index was changed later.
                 None => {
                     let problem = format!("{index} is no row of {table:?}");
                     return Err(Error::out_of_range("indices", problem));
@@ -277,7 +276,7 @@ fn widened<T: Element + Into<f64>>(buffer: &Tensor) -> Result<Vec<f64>> {
     computing::map_elements(view.as_slice::<T>().unwrap_or_default(), |&element| element.into())
 }
 
-/// Looks at what a step is about to commit, and refuses the commit.
+/// Observes what a step is about to commit, and refuses the commit.
 struct Veto {
     observer: Arc<Observer>,
     step: u64,
@@ -310,7 +309,7 @@ impl Watcher for Observer {
 impl Drop for Veto {
     fn drop(&mut self) {
         self.observer.restore_variables();
-        // The step's turn is not over yet, so no other step has seen the gradients in between.
+        // The step's turn is not over yet, so no other step has used the gradients in between.
         let (gradients, before) = (&self.observer.gradients, self.observer.before.lock().1.take());
         if let (Some(gradients), Some(before)) = (gradients, before)
             && let Err(error) = gradients.restore(before)
@@ -335,7 +334,7 @@ mod tests {
     use crate::tensor::Shape;
     use crate::values::variable::{Aggregation, Synchronization};
 
-    /// A variable, zero, and gradients of it, to which each of two replicas has contributed 1.
+    /// A variable, which is zero, and gradients to which each of two replicas has contributed 1.
     fn contributed() -> (Strategy, Variable, Arc<Gradients>) {
         let strategy = Strategy::new(&Options { cpu_replicas: 2, ..Options::default() }).unwrap();
         let new = NewVariable {
@@ -361,7 +360,7 @@ mod tests {
         (strategy, variable, gradients)
     }
 
-    /// What waits for an apply is put back also if only replica 1 has begun.
+    /// Contributions that wait for an apply are restored even if only replica 1 has begun.
     #[test]
     fn replica_0_fails_before_it_begins() {
         let (strategy, variable, gradients) = contributed();

@@ -1,4 +1,4 @@
-//! The runs of a check, and what they have in common.
+//! The runs of a check, and their common settings.
 
 use std::sync::Arc;
 
@@ -16,49 +16,48 @@ use crate::tensor::DType;
 use crate::values::Value;
 use crate::values::variable::Variable;
 
-/// A metric: the number of the metrics that it is one of, and its name.
+/// The identity of a metric: the number of the metrics to which it belongs, and its name.
 pub(super) type Id = (u64, String);
 
-/// How many examples are looked at one by one when something differs.
+/// How many examples are measured one by one if something differs.
 const SAMPLE: usize = 16;
 
-/// What was seen. Gradients are as large as the buffers of all replicas, for each run.
+/// The observations. For each run, gradients are as large as the buffers of all replicas.
 pub(super) struct Evidence<'a> {
     pub gradients: Option<&'a Arc<Gradients>>,
     pub batch: &'a Value,
     pub rows: usize,
     options: CheckOptions,
     sizes: Vec<usize>,
-    /// The batch as a distributed dataset splits it.
+    /// The run with the batch as a distributed dataset splits it.
     pub split: Parts,
-    /// The same again, with buffers full of NaN.
+    /// The same run again, with buffers full of NaN.
     pub split_again: Option<Parts>,
-    /// What is there with several replicas only.
+    /// The runs with other splits, if there are several replicas.
     pub others: Option<Others>,
     failures: Vec<Finding>,
     /// The variables that the callback wrote through views, each once.
     pub written: Vec<WrittenVariable>,
-    /// For each variable the mean magnitude of the gradients of single examples, if measured.
+    /// For each variable, the mean magnitude of the gradients of single examples, if it was measured.
     magnitudes: Vec<Option<Vec<f64>>>,
-    /// For each metric the mean magnitude that single examples give it, if measured.
+    /// For each metric, the mean magnitude that single examples add, if it was measured.
     metric_magnitudes: Vec<(Id, f64)>,
 }
 
-/// The batch split in other ways.
+/// Runs with the batch split in other ways.
 pub(super) struct Others {
-    /// All examples on replica 0.
+    /// The run with all examples on replica 0.
     pub whole: Parts,
-    /// The same again, with buffers full of NaN.
+    /// The same run again, with buffers full of NaN.
     pub whole_again: Parts,
-    /// The first examples on replica 0, the others, which are fewer, on replica 1.
+    /// The run with the first examples on replica 0, and the others, which are fewer, on replica 1.
     pub uneven: Parts,
-    /// Only those first examples, on replica 0: a smaller batch.
+    /// The run with only those first examples, on replica 0: a smaller batch.
     pub first: Parts,
 }
 
 impl<'a> Evidence<'a> {
-    /// Makes the runs. Fails if that on the batch as it is usually split fails; the failures of the
-    /// others are findings.
+    /// Makes the runs. It fails if the run with the usual split fails. If other runs fail, these failures are findings.
     pub fn collect(
         dry_run: &DryRun<'a>,
         rows: usize,
@@ -90,7 +89,7 @@ impl<'a> Evidence<'a> {
         Ok(evidence)
     }
 
-    /// The other splits, or nothing once the callback has failed on one.
+    /// The runs with other splits, or nothing if the callback has failed in one of them.
     fn collect_others(&mut self, dry_run: &DryRun<'_>, replicas: usize) -> Result<Option<Others>> {
         let rows = self.rows;
         let first = rows - rows / 3;
@@ -110,7 +109,7 @@ impl<'a> Evidence<'a> {
         Ok(first.map(|first| Others { whole, whole_again, uneven, first }))
     }
 
-    /// A run, of which also the variables are noted that it wrote.
+    /// Makes a run, and notes the variables that it wrote.
     fn run(
         &mut self,
         dry_run: &DryRun<'_>,
@@ -127,7 +126,7 @@ impl<'a> Evidence<'a> {
         outcome.parts
     }
 
-    /// A run that is a finding if the callback fails.
+    /// Makes a run. If the callback fails, that is a finding.
     fn attempt(
         &mut self,
         dry_run: &DryRun<'_>,
@@ -156,7 +155,7 @@ impl<'a> Evidence<'a> {
         for example in 0..count {
             let parts = match self.run(dry_run, example * self.rows / count, &sizes, 0.0) {
                 Ok(parts) => parts,
-                // Some callbacks cannot do with one example; what they would say is then not known.
+                // Some callbacks cannot process a single example. Then the magnitude of this example is unknown.
                 Err(Failure::Callback(_)) => continue,
                 Err(Failure::Library(error)) => return Err(error),
             };
@@ -196,12 +195,12 @@ impl<'a> Evidence<'a> {
         Ok(())
     }
 
-    /// How the batch is usually split.
+    /// The numbers of rows in the usual split.
     pub fn split_sizes(&self) -> &[usize] {
         &self.sizes
     }
 
-    /// What failed.
+    /// The findings about failed runs.
     pub fn failures(&self) -> Vec<Finding> {
         self.failures.clone()
     }
@@ -211,22 +210,23 @@ impl<'a> Evidence<'a> {
         self.gradients.map_or(&[], |gradients| gradients.variables())
     }
 
-    /// The runs that count, the usual one first.
+    /// The runs that are compared, the usual one first.
     pub fn runs(&self) -> impl Iterator<Item = &Parts> {
         let others = self.others.iter();
         let others = others.flat_map(|others| [&others.whole, &others.uneven, &others.first]);
         std::iter::once(&self.split).chain(others)
     }
 
-    /// The runs that were made twice, the second time with buffers full of NaN. That of the usual split comes last.
+    /// The runs that were made twice, the second time with buffers full of NaN. The run with the usual split comes
+    /// last.
     pub fn repeated(&self) -> impl Iterator<Item = (&Parts, &Parts)> {
         let whole = self.others.iter().map(|others| (&others.whole, &others.whole_again));
         whole.chain(self.split_again.iter().map(|again| (&self.split, again)))
     }
 
-    /// When gradients of `variable`, the `index`-th, are the same.
+    /// The measure with which gradients of `variable`, which is at position `index`, are compared.
     pub fn measure(&self, index: usize, variable: &Variable) -> VectorMeasure<'_> {
-        // Gradients may be of fewer bits than their variable.
+        // Gradients may have fewer bits than their variable.
         let dtype = self.gradients.map_or(variable.dtype(), |gradients| gradients.dtype(index));
         VectorMeasure {
             elements: variable.shape().elements(),
@@ -235,14 +235,14 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// The mean magnitude that single examples give a metric, or the batch its sum if its sum counts; 0 if
-    /// it was not measured.
+    /// The mean magnitude that single examples add to a metric; if its sum is compared, the magnitude of the batch's
+    /// sum. 0 if it was not measured.
     pub fn metric_magnitude(&self, id: &Id) -> f64 {
         let found = self.metric_magnitudes.iter().find(|(known, _)| known == id);
         found.map_or(0.0, |(_, magnitude)| *magnitude)
     }
 
-    /// When sums over examples in `dtype` are the same.
+    /// The tolerance for sums over examples in `dtype`.
     pub fn tolerance(&self, dtype: DType) -> Tolerance {
         let absolute = self.options.absolute_tolerance;
         match self.options.relative_tolerance {
@@ -251,8 +251,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Whether all examples of the batch are the same, so that nothing shows which of them a
-    /// replica has read.
+    /// Whether all examples of the batch are equal. The results then do not show which examples a replica has read.
     pub fn has_equal_examples(&self) -> Result<bool> {
         let mut bytes = Vec::new();
         let mut differing = Ok(false);

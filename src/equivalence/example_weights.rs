@@ -1,15 +1,15 @@
-//! Whether the weights with which replicas submit follow their examples.
+//! Checks whether the weights with which replicas submit fit their examples.
 //!
-//! Weights may be other numbers than those of examples, tokens for instance. What they must be is
-//! additive: the weight of a part is the same whatever the other parts are, an empty part has
-//! none, and the weights of parts add up to that of the whole.
+//! Weights may be numbers other than those of examples, such as numbers of tokens. They must be additive: the weight of
+//! a part does not depend on the other parts, an empty part has none, and the weights of parts add up to that of the
+//! whole.
 
 use super::dry_run::{DryRunPart, Parts};
 use super::evidence::{Evidence, Others};
 use super::report::{Finding, Subject, Verdict};
 use crate::optimizer::LossReduction;
 
-/// Weights that differ by more, as a fraction, are different.
+/// The largest difference of equal weights, as a fraction.
 const TOLERANCE: f64 = 1e-5;
 
 /// The sum of the weights.
@@ -21,7 +21,7 @@ fn same(left: f64, right: f64) -> bool {
     (left - right).abs() <= TOLERANCE * left.abs().max(right.abs())
 }
 
-/// Whether each replica that has examples submits, so that gradients can be judged.
+/// Whether each replica that has examples submits, so that gradients can be compared.
 pub(super) fn all_submit(evidence: &Evidence<'_>) -> bool {
     let submits = |part: &DryRunPart| part.examples == 0 || part.weight.is_some();
     evidence.runs().all(|parts| parts.iter().all(submits))
@@ -32,7 +32,7 @@ pub(super) fn any_submits(evidence: &Evidence<'_>) -> bool {
     evidence.runs().flatten().any(|part| part.weight.is_some())
 }
 
-/// Whether the weights of parts add up.
+/// Whether the weights of parts add up to that of the whole.
 pub(super) fn are_additive(evidence: &Evidence<'_>) -> bool {
     let Some(Others { whole, uneven, first, .. }) = &evidence.others else { return true };
     let all = total(whole);
@@ -46,7 +46,7 @@ pub(super) fn are_additive(evidence: &Evidence<'_>) -> bool {
         && same(total(first), uneven[0].weight.unwrap_or(0.0))
 }
 
-/// What is wrong with who submits and with which weight, if something is.
+/// The finding about missing submits or wrong weights, if there is one.
 pub(super) fn judge(evidence: &Evidence<'_>) -> Option<Finding> {
     let gradients = evidence.gradients?;
     if let Some(text) = not_submitted(evidence) {
@@ -54,7 +54,7 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Option<Finding> {
     }
     let reduction = gradients.loss_reduction();
     let none = total(&evidence.split) == 0.0;
-    // A global mean is a plain sum over replicas.
+    // A global mean is a plain sum over replicas, so its weights have no effect.
     let matters = reduction != LossReduction::GlobalMean || none;
     if are_additive(evidence) && !none || !matters {
         return None;

@@ -1,5 +1,5 @@
-//! The check of a step on the batch that a pass begins with, for programs that do not ask for it
-//! themselves: what it finds is said in the log, each verdict once for a strategy.
+//! The check of a step on the first batch of a pass, for programs that do not call it themselves. Its findings are
+//! logged, each verdict once for a strategy.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
@@ -15,18 +15,18 @@ use crate::optimizer::Gradients;
 use crate::strategy::{FunctionFor, Strategy, strict_callbacks};
 use crate::values::Value;
 
-/// What is known of the gradients that a step writes.
+/// Which gradients a step writes.
 #[derive(Clone, Copy)]
 pub enum GradientsWritten<'a> {
     /// It writes none.
     None,
     /// It writes these.
     By(&'a Arc<Gradients>),
-    /// It writes these, or none, as a step does that only evaluates.
+    /// It writes these, or none, like a step that only evaluates.
     PerhapsBy(&'a Arc<Gradients>),
 }
 
-/// What a check ends with.
+/// The verdict of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum FirstBatchVerdict {
     Holds,
@@ -34,14 +34,14 @@ enum FirstBatchVerdict {
     NotChecked,
 }
 
-/// What has been said, by the ids of strategies.
+/// The verdicts that have been logged, with the ids of the strategies.
 static SAID: LazyLock<Mutex<HashSet<(u64, FirstBatchVerdict)>>> = LazyLock::new(Mutex::default);
 
-/// Checks `function` on `element`, which is distributed, and logs the verdict, unless an earlier pass had the
-/// same: as information if the equivalence holds, else as a warning. If there was no check, the log says why.
+/// Checks `function` on `element`, which is distributed, and logs the verdict, unless an earlier pass had the same. The
+/// level is information if the equivalence holds, and warning if not. If there was no check, the log says why.
 ///
-/// Fails if the strategy is strict and the equivalence does not hold. Nothing that was found is
-/// committed, and gradients and metrics are as they were.
+/// Fails if the strategy is strict and the equivalence does not hold. The check commits nothing, and gradients and
+/// metrics are as they were before.
 pub fn check_first(
     strategy: &Strategy,
     function: &FunctionFor<'_>,
@@ -61,7 +61,7 @@ pub fn check_first(
     Ok(())
 }
 
-/// Says why no step of the strategy was checked.
+/// Logs why no step of the strategy was checked.
 pub fn not_checked(strategy: &Strategy, why: &str) {
     say(strategy, Level::Warning, FirstBatchVerdict::NotChecked, &format!("not checked: {why}"));
 }
@@ -93,7 +93,7 @@ fn compare(
         GradientsWritten::By(gradients) => check(Some(gradients)),
         GradientsWritten::PerhapsBy(gradients) => {
             let report = check(Some(gradients))?;
-            // Gradients that the step leaves alone need no keeping.
+            // If the step does not use the gradients, the check is repeated without them.
             if report.submits { Ok(report) } else { check(None) }
         }
     }

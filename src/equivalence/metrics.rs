@@ -1,4 +1,4 @@
-//! What is wrong with a metric.
+//! Checks a metric.
 
 use super::case::Case;
 use super::cells;
@@ -55,7 +55,7 @@ impl Case<'_> {
         finding
     }
 
-    /// The same as a sum and a weight; of a sum there is no weight.
+    /// The additions as a sum and a weight. A sum has no weight.
     fn of(&self, part: Option<&DryRunPart>) -> Metric {
         match part.and_then(|part| self.what(part)) {
             Some(What::Mean(metric)) => *metric,
@@ -64,12 +64,12 @@ impl Case<'_> {
         }
     }
 
-    /// What counts of it.
+    /// The value that is compared.
     fn value(&self, metric: Metric) -> f64 {
         if self.of_sum { metric.sum } else { metric.mean() }
     }
 
-    /// What all replicas have added.
+    /// The additions of all replicas together.
     fn total(&self, parts: &Parts) -> Metric {
         parts.iter().map(|part| self.of(Some(part))).fold(Metric::default(), |sum, one| Metric {
             sum: sum.sum + one.sum,
@@ -78,11 +78,11 @@ impl Case<'_> {
     }
 
     fn tolerance(&self) -> Tolerance {
-        // Callbacks compute losses in float32, and few in float64.
+        // Most callbacks compute losses in float32, and few in float64.
         self.evidence.tolerance(DType::Float32)
     }
 
-    /// Whether two have the same mean or sum, or neither of them has one.
+    /// Whether two metrics have the same mean or sum, or both have none.
     fn same(&self, left: Metric, right: Metric) -> bool {
         let (a, b) = (self.value(left), self.value(right));
         let of_examples = self.evidence.metric_magnitude(self.id);

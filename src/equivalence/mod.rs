@@ -1,27 +1,26 @@
-//! Whether a training step means the same on one replica and on many, without taking it.
+//! Checks whether a training step has the same effect on one replica and on many, without taking the step.
 //!
-//! [`check()`] runs a callback several times over differently split parts of one batch, and rolls
-//! each run back (`dry_run`). From what the replicas wrote, and with which weights, it finds out
-//! whether an update would be the same (`evidence`; `vectors` for when numbers count as the
-//! same), and if not, which mistake explains what was seen (`gradients`, `weights`, `metrics`, `cells`).
-//! `report` says so in words. What a callback writes into variables is put back and reported
-//! (`watched`, `variables`).
+//! [`check()`] runs a callback several times over differently split parts of one batch, and rolls each run back
+//! (`dry_run`). From what the replicas wrote, and from their weights, it determines whether an update would be the same
+//! (`evidence`; `vectors` defines when numbers count as equal). If not, it finds the mistake that explains the
+//! observations (`gradients`, `example_weights`, `metrics`, `cells`). `report` describes the result. If a callback
+//! writes into variables, their values are restored and the write is reported (`watched`, `written_variables`).
 //!
-//! # How one replica is run
+//! # How one replica is simulated
 //!
-//! The callback uses variables and gradients that belong to its strategy, so it cannot run in
-//! another one of one replica. Instead replica 0 gets the whole batch and the others get empty parts.
-//! By the gradient contract that is one replica: empty parts have weight 0 and are not read. It also
-//! shows whether the callback can do with empty parts, which come up at the end of each epoch.
+//! The callback uses variables and gradients that belong to its strategy, so it cannot run in another strategy with one
+//! replica. Instead replica 0 gets the whole batch, and the others get empty parts. By the gradient contract this
+//! equals one replica: empty parts have weight 0 and are not read. It also shows whether the callback can process empty
+//! parts, which occur at the end of each epoch.
 //!
 //! # How the cause is found
 //!
-//! With S(x) the sum of the gradients of the examples x, a callback that sums writes S(x), one that
-//! takes the mean S(x) / |x|, and one that divides by the global batch S(x) / |batch|. The sum S is
-//! additive whatever the loss, so that three splits distinguish the three: the whole batch on replica
-//! 0; its first examples on replica 0 and the others on replica 1; and the first examples as a
-//! batch of their own, at the same places, so that what is keyed by example stays as it is. What a
-//! callback divides by a constant looks like the gradient's own scale, and need not be known.
+//! Let S(x) be the sum of the gradients of the examples x. A callback that sums writes S(x). One that takes the mean
+//! writes S(x) / |x|, and one that divides by the global batch writes S(x) / |batch|. The sum S is additive for every
+//! loss, so three splits distinguish the three callbacks: the whole batch on replica 0; its first examples on replica 0
+//! and the others on replica 1; and the first examples as a batch of their own. In the third, the examples keep their
+//! positions, so that values keyed by example stay the same. If a callback divides by a constant, this looks like the
+//! gradient's own scale, and the constant need not be known.
 
 mod case;
 mod cells;
@@ -55,22 +54,21 @@ use evidence::Evidence;
 /// The fewest examples that can be split into parts of different sizes.
 const FEWEST_EXAMPLES: usize = 3;
 
-/// Runs `function` on parts of `batch`, a global batch with the examples along dimension 0, and
-/// says whether its gradients and metrics depend on how the batch is split.
+/// Runs `function` on parts of `batch`, a global batch with the examples along dimension 0. The report says whether its
+/// gradients and metrics depend on how the batch is split.
 ///
-/// Each run is rolled back: variables of the strategy, `gradients`, and metrics are as before, and
-/// a deferred apply does not take place. All of them have the number of the step that comes next, so that
-/// random numbers which are keyed by it are the same in all, and the step has that number still. Other gradients that `function` writes lose what waits for
-/// an apply, as in a run that fails. `function` is called on each replica six times, and up to
-/// sixteen times more if something differs.
+/// Each run is rolled back: variables of the strategy, `gradients`, and metrics are as before, and a deferred apply
+/// does not take place. All runs have the number of the next step, so that random numbers keyed by it are the same in
+/// all of them. The next step still gets this number. Other gradients that `function` writes lose contributions that
+/// wait for an apply, as in a run that fails. `function` is called on each replica six times, and up to sixteen times
+/// more if something differs.
 ///
-/// With several ranks all of them check, each with a batch of its own of as many examples, and get
-/// reports on their own replicas.
+/// With several ranks all of them check, each with its own batch of the same number of examples, and get reports on
+/// their own replicas.
 ///
-/// What the callback gets wrong is in the report. The call itself fails if `batch` or the
-/// tolerances are wrong, in a merge call and in replica context, while the strategy is draining, if
-/// there is no memory, and with the callback's error if that fails on a batch that is split as a
-/// distributed dataset splits it.
+/// The report contains the callback's mistakes. The call itself fails if `batch` or the tolerances are wrong, in a
+/// merge call and in replica context, while the strategy is draining, and if there is no memory. It also fails, with
+/// the callback's error, if the callback fails on a batch that is split as a distributed dataset splits it.
 pub fn check(
     strategy: &Strategy,
     function: &(dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync),
@@ -112,7 +110,7 @@ pub fn check(
     let dry_run = DryRun { strategy, function, batch, gradients };
     let collected = Evidence::collect(&dry_run, rows, options)
         .and_then(|evidence| Ok((judge(&evidence)?, evidence)));
-    // What is worth a closer look: rounding must not pass for a difference.
+    // These findings need a closer look, because rounding must not be reported as a difference.
     let differs = |finding: &Finding| match finding.verdict {
         Verdict::Failed | Verdict::VariableWritten => false,
         verdict => !verdict.is_equivalent() || verdict == Verdict::SizeDependent,
@@ -135,7 +133,7 @@ pub fn check(
     Ok(report)
 }
 
-/// All findings, from the most general to the most special.
+/// All findings, from the most general to the most specific.
 fn judge(evidence: &Evidence<'_>) -> Result<Vec<Finding>> {
     let mut findings = evidence.failures();
     findings.extend(written_variables::judge(evidence));

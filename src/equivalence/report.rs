@@ -1,22 +1,22 @@
-//! What a check has found, in words.
+//! The findings of a check, and their text.
 
 use crate::tensor::Shape;
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The step as a whole.
     Step,
-    /// The gradient of this variable, by its place among the gradients.
+    /// The gradient of this variable.
     Gradient {
-        /// Its place.
+        /// The variable's position among the gradients.
         index: usize,
         /// Its name.
         name: String,
     },
     /// The value of this variable.
     Variable {
-        /// Its place among the gradients, if it has one.
+        /// Its position among the gradients, if it has one.
         index: Option<usize>,
         /// Its name.
         name: String,
@@ -28,10 +28,10 @@ pub enum Subject {
     },
 }
 
-/// What was found.
+/// The result of a check of one subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The same, however the batch is split.
+    /// It is the same, however the batch is split.
     Equal,
     /// No replica wrote the gradient, so the variable would not be updated.
     NotWritten,
@@ -41,72 +41,70 @@ pub enum Verdict {
     NotSubmitted,
     /// Weights do not follow the examples.
     WrongWeight,
-    /// Elements of a buffer were left as they were, or added to, though it was viewed to be
-    /// overwritten.
+    /// Elements of a buffer were not written, or were added to, although the buffer was viewed to be overwritten.
     NotOverwritten,
-    /// Not a finite number.
+    /// It is not a finite number.
     NotFinite,
     /// Two runs with the same parts differ.
     NotRepeatable,
-    /// Reduced over the examples in another way than declared.
+    /// It is reduced over the examples in another way than declared.
     WrongReduction,
-    /// Each replica's is that of the whole batch.
+    /// Each replica's gradient is that of the whole batch.
     WholeBatch,
-    /// Replicas with different examples have the same.
+    /// Replicas with different examples have the same gradient.
     SameExamples,
     /// Only some of the replicas that have examples wrote the gradient.
     PartlyWritten,
-    /// Each replica adds a term that is no example's.
+    /// Each replica adds a term that does not belong to an example.
     TermPerReplica,
-    /// Different, for a reason that the numbers do not show.
+    /// It differs for a reason that the numbers do not show.
     Different,
-    /// The callback wrote a variable through a view of it, which no failing step undoes.
+    /// The callback wrote a variable through a view of it. A failing step does not undo this.
     VariableWritten,
-    /// The same however a batch is split, but something else for a smaller batch.
+    /// It is the same however a batch is split, but differs for a smaller batch.
     SizeDependent,
 }
 
 impl Verdict {
-    /// Whether it does no harm to the equivalence.
+    /// Whether the equivalence holds with this verdict.
     pub fn is_equivalent(self) -> bool {
         matches!(self, Verdict::Equal | Verdict::NotWritten | Verdict::SizeDependent)
     }
 }
 
-/// One thing that was found.
+/// One finding.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// What it is about.
+    /// Its subject.
     pub subject: Subject,
-    /// What was found.
+    /// Its verdict.
     pub verdict: Verdict,
-    /// How many times too large the gradient is on all replicas, less than 1 if it is too small; 0
-    /// if there is no such number.
+    /// By which factor the gradient on all replicas is too large; less than 1 if it is too small, 0 if there is no such
+    /// number.
     pub factor: f64,
-    /// The largest difference that the split makes, as a fraction of the largest element.
+    /// The largest difference between the splits, as a fraction of the largest element.
     pub difference: f64,
-    /// The element of the gradient that the text speaks of.
+    /// The element of the gradient to which the text refers.
     pub element: Option<usize>,
     /// A sentence or two.
     pub text: String,
 }
 
 impl Finding {
-    /// One with neither numbers nor an element.
+    /// A finding with neither numbers nor an element.
     pub(super) fn new(subject: Subject, verdict: Verdict, text: String) -> Finding {
         Finding { subject, verdict, factor: 0.0, difference: 0.0, element: None, text }
     }
 }
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Whether an update and the metrics are the same however the batch is split.
     pub equivalent: bool,
-    /// What was found: about the step first, then one finding for each variable and each metric,
-    /// also if it is well.
+    /// The findings: first about the step, then one for each variable and each metric, even if it is equivalent.
     pub findings: Vec<Finding>,
-    /// All of it as text: a line of summary, then one for each finding that is not well.
+    /// The report as text: a line of summary, then a line for each finding that is not equivalent.
     pub text: String,
     /// Whether a replica submitted the gradients that were checked.
     pub(super) submits: bool,
@@ -138,7 +136,7 @@ impl Report {
     }
 }
 
-/// An element's place in a tensor of this shape, in words.
+/// A text for an element's position in a tensor of this shape.
 pub(super) fn place(shape: &Shape, element: usize) -> String {
     let mut rest = element;
     let mut indices: Vec<String> = Vec::new();

@@ -1,34 +1,33 @@
-//! When sums of gradients count as the same.
+//! The comparison of sums of gradients.
 //!
-//! Sums of floats depend on the order of the additions. The difference is bounded by the rounding
-//! error of one addition times the number of terms times the sum of the terms' magnitudes, however
-//! small the sum itself is. So differences are measured against terms, not against sums.
+//! Sums of floats depend on the order of the additions. The difference is bounded by the rounding error of one
+//! addition, times the number of terms, times the sum of the terms' magnitudes, however small the sum itself is. So
+//! differences are measured relative to the terms, not to the sums.
 //!
-//! Each term is the buffer of one replica, which rounds it once more to the dtype of the gradients.
-//! That matters with 16 bits, and does not grow with the number of replicas: each of the roundings
-//! is a fraction of its own term.
+//! Each term is the buffer of one replica, which rounds it once more to the dtype of the gradients. This matters with
+//! 16 bits. It does not grow with the number of replicas, because each of the roundings is a fraction of its own term.
 
 use std::ops::Range;
 
 use crate::executor::computing;
 use crate::tensor::DType;
 
-/// Elements whose terms are smaller than this fraction of the largest ones are as uncertain as if
-/// theirs were: what they were computed from may have been as large.
+/// Elements whose terms are smaller than this fraction of the largest terms get the tolerance of terms of this size,
+/// because they may have been computed from terms as large as that.
 const NOISE_FLOOR: f64 = 0.1;
 
-/// What differs by more than the tolerance is different.
+/// Numbers that differ by more than the tolerance are different.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tolerance {
     pub relative: f64,
     pub absolute: f64,
-    /// The distance between the smallest numbers of the dtype, which bounds what a term loses
-    /// however small it is.
+    /// The distance between the smallest numbers of the dtype. It bounds the rounding error of a term, however small
+    /// the term is.
     pub spacing: f64,
 }
 
 impl Tolerance {
-    /// What sums of `examples` terms of `dtype` may differ by.
+    /// The tolerance of sums of `examples` terms of `dtype`.
     pub fn of_sums(dtype: DType, examples: usize) -> Tolerance {
         let (epsilon, least) = match dtype {
             DType::Float64 => (f64::EPSILON, 1e-9),
@@ -36,19 +35,19 @@ impl Tolerance {
             DType::BFloat16 => (f64::from(half::bf16::EPSILON), 1e-4),
             _ => (f64::from(f32::EPSILON), 1e-4),
         };
-        // Past a hundredth a wrong weight of one example among hundreds would pass.
+        // With a limit above a hundredth, a wrong weight of one example among hundreds would not be found.
         let of_order = (8.0 * epsilon * (examples as f64 + 16.0)).clamp(least, 0.01);
-        // The sums of both sides have been rounded to the dtype, or cut off.
+        // The sums of both sides have been rounded to the dtype, or truncated.
         let of_buffers = 2.0 * epsilon;
         let spacing = match dtype {
             DType::Float16 => f64::from(half::f16::MIN_POSITIVE_SUBNORMAL),
-            // Nobody has gradients near the smallest numbers of the others.
+            // Gradients near the smallest numbers of the other dtypes do not occur.
             _ => 0.0,
         };
         Tolerance { relative: of_order + of_buffers, absolute: 0.0, spacing }
     }
 
-    /// Whether two numbers are the same, as sums of terms of this magnitude.
+    /// Whether two numbers count as equal, as sums of terms of this magnitude.
     pub fn allows(&self, left: f64, right: f64, magnitude: f64) -> bool {
         left == right
             || (left.is_nan() && right.is_nan())
@@ -56,44 +55,44 @@ impl Tolerance {
     }
 }
 
-/// A sum of vectors with factors, not carried out.
+/// A sum of vectors with factors, in unevaluated form.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LinearCombination<'a>(Vec<(f64, &'a [f64])>);
 
 impl<'a> LinearCombination<'a> {
-    /// Of these terms, all equally long.
+    /// The sum of these terms, which have equal lengths.
     pub fn of(terms: impl IntoIterator<Item = (f64, &'a [f64])>) -> LinearCombination<'a> {
         LinearCombination(terms.into_iter().collect())
     }
 
-    /// One element; 0 if there are no terms.
+    /// One element of the sum; 0 if there are no terms.
     pub fn at(&self, element: usize) -> f64 {
         self.0.iter().map(|(factor, term)| factor * term[element]).sum()
     }
 
-    /// The magnitudes of the factors.
+    /// The sum of the factors' magnitudes.
     fn factors(&self) -> f64 {
         self.0.iter().map(|(factor, _)| factor.abs()).sum()
     }
 
-    /// The magnitudes of one element's terms.
+    /// The sum of the magnitudes of one element's terms.
     fn magnitude(&self, element: usize) -> f64 {
         self.0.iter().map(|(factor, term)| (factor * term[element]).abs()).sum()
     }
 }
 
-/// How far two vectors are apart.
+/// The distance of two vectors.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Distance {
-    /// Some element differs by more than the tolerance.
+    /// Whether some element differs by more than the tolerance.
     pub exceeds: bool,
-    /// The element that differs most, in terms of its tolerance.
+    /// The element that differs most, relative to its tolerance.
     pub element: usize,
     /// The largest difference, as a fraction of the largest element.
     pub relative: f64,
 }
 
-/// How [`difference`] judges.
+/// The settings of [`difference`].
 #[derive(Clone, Copy)]
 pub(super) struct VectorMeasure<'a> {
     pub elements: usize,
@@ -102,11 +101,11 @@ pub(super) struct VectorMeasure<'a> {
     pub examples: Option<&'a [f64]>,
 }
 
-/// What some of the elements say of a difference.
+/// The extremes of a difference over some of the elements.
 #[derive(Clone, Copy, Default)]
 struct Extremes {
     exceeds: bool,
-    /// The element that differs most of those that do, in terms of its tolerance.
+    /// Of the elements that differ, the one that differs most, relative to its tolerance.
     worst: Option<(f64, usize)>,
     /// The largest difference.
     widest: f64,
@@ -115,7 +114,7 @@ struct Extremes {
 }
 
 impl Extremes {
-    /// What these elements and `later` ones, which come behind them, say together.
+    /// The extremes of these elements together with `later` ones, which follow them.
     fn and(self, later: Extremes) -> Extremes {
         let takes = |&(excess, _): &(f64, usize)| {
             excess.is_nan() || excess > self.worst.map_or(0.0, |(worst, _)| worst)
@@ -129,7 +128,7 @@ impl Extremes {
     }
 }
 
-/// How far `left` and `right` are apart, both of them means over examples.
+/// The distance of `left` and `right`, both of which are means over examples.
 pub(super) fn difference(
     left: &LinearCombination<'_>,
     right: &LinearCombination<'_>,
@@ -150,7 +149,7 @@ pub(super) fn difference(
         Extremes {
             exceeds,
             worst: exceeds.then(|| (apart / magnitude, element)),
-            // What is not a number is none of the largest.
+            // A NaN is never the largest.
             widest: apart.max(0.0),
             longest: a.abs().max(b.abs()).max(0.0),
         }
@@ -166,7 +165,7 @@ pub(super) fn difference(
     }
 }
 
-/// The first element that `is_it`.
+/// The first element for which `is_it` returns true.
 pub(super) fn first(elements: usize, is_it: impl Fn(usize) -> bool + Sync) -> Option<usize> {
     let found = computing::map_ranges(elements, |mut range: Range<usize>| {
         range.find(|&element| is_it(element))
@@ -174,21 +173,21 @@ pub(super) fn first(elements: usize, is_it: impl Fn(usize) -> bool + Sync) -> Op
     found.into_iter().flatten().next()
 }
 
-/// How many elements `are_it`.
+/// The number of elements for which `are_it` returns true.
 pub(super) fn count(elements: usize, are_it: impl Fn(usize) -> bool + Sync) -> usize {
     let of_range = |range: Range<usize>| range.filter(|&element| are_it(element)).count();
     computing::map_ranges(elements, of_range).into_iter().sum()
 }
 
-/// By which factor `vector` is `of`, as far as one is a multiple of the other.
+/// The factor between two vectors, as far as one is a multiple of the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Proportion {
     pub factor: f64,
-    /// What is left of `vector` without that multiple, as a fraction of it.
+    /// The part of `vector` that remains without that multiple, as a fraction of the vector.
     pub residual: f64,
 }
 
-/// The least-squares factor; nothing if `of` is zero.
+/// The least-squares factor between `vector` and `of`; nothing if `of` is zero.
 pub(super) fn proportion(
     vector: &LinearCombination<'_>,
     of: &LinearCombination<'_>,
@@ -220,7 +219,7 @@ mod tests {
 
     #[test]
     fn differences_are_measured_against_terms() {
-        // 1000 − 999.9 and 0.1 with another rounding: the terms are what counts.
+        // 1000 − 999.9 and 0.1, with another rounding: the terms determine the tolerance.
         let apart = LinearCombination::of([(1.0, &[1000.0, 0.0][..]), (-1.0, &[999.9, 0.0][..])]);
         let together = LinearCombination::of([(1.0, &[0.3, 0.0][..])]);
         assert!(!difference(&apart, &together, &measure(None)).exceeds);
@@ -231,7 +230,7 @@ mod tests {
         assert!(!difference(&alone, &together, &measure(Some(&[1000.0, 0.0]))).exceeds);
     }
 
-    /// The sum of two buffers, each cut off, and one that holds the whole, cut off.
+    /// The sum of two truncated buffers, and one truncated buffer with the whole sum.
     #[test]
     fn roundings_of_16_bits_are_no_difference() {
         for (dtype, epsilon) in [(DType::Float16, 1.0 / 1024.0), (DType::BFloat16, 1.0 / 128.0)] {
@@ -248,8 +247,7 @@ mod tests {
         }
     }
 
-    /// Below 2^-14 the numbers of float16 are as far apart as they are there, whatever the factor of
-    /// the sum.
+    /// Below 2^-14 the spacing of float16 is constant, whatever the factor of the sum.
     #[test]
     fn the_smallest_numbers_of_16_bits_are_far_apart() {
         let spacing = 2.0f64.powi(-24);
@@ -290,7 +288,7 @@ mod tests {
         assert!(proportion(&a, &LinearCombination::default(), 2).is_none());
     }
 
-    /// As [`difference`] says it, in one loop over all elements.
+    /// The result of [`difference`], computed in one loop over all elements.
     fn in_one_loop(
         left: &LinearCombination<'_>,
         right: &LinearCombination<'_>,
@@ -318,8 +316,7 @@ mod tests {
         found
     }
 
-    /// Over many ranges the same bits come out as over one, wherever what is largest, equal to it, or
-    /// not a number lies.
+    /// Many ranges give the same bits as one, wherever the largest elements, elements equal to them, and NaNs are.
     #[test]
     fn the_bits_do_not_depend_on_how_elements_are_shared() {
         let elements = 150_000;

@@ -1,9 +1,9 @@
 //! Variables that a callback writes through views of them.
 //!
-//! A view is for reading. What is written through one is in the committed value itself, or in a copy of it
-//! for a device or in lower precision that later steps see, too, so that no failing step undoes it. So
-//! each run of a check keeps copies of the variables that the callback may see, compares them, and what
-//! follows from them, when all replicas are back, and puts back what they were.
+//! A view is for reading. A write through one changes the committed value itself, or a copy of it for a device or in
+//! lower precision that later steps also use, so a failing step does not undo it. Each run of a check therefore keeps
+//! copies of the variables that the callback may view. When all replicas have returned, it compares the variables and
+//! their derived copies with these, and restores them.
 
 #![expect(unsafe_code, reason = "a variable gets its value back when no replica is at it")]
 
@@ -19,22 +19,22 @@ pub(super) struct Watched {
     was: Tensor,
 }
 
-/// A variable that was written, and where.
+/// A variable that was written, and the position.
 #[derive(Clone)]
 pub(super) struct WrittenVariable {
     pub variable: Variable,
     /// The dtype and the device of the copy that was written; none if it was the variable's own memory.
     pub copy: Option<(DType, DeviceId)>,
-    /// The first element that is another.
+    /// The first element that differs.
     pub element: usize,
-    /// What it was and what it became.
+    /// Its value before and after.
     pub values: (String, String),
 }
 
 impl Watched {
-    /// Keeps what `variable` is now. Nobody may assign it until [`Watched::restored`].
+    /// Copies the present value of `variable`. Nobody may assign it until [`Watched::restored`].
     pub fn new(variable: &Variable) -> Result<Watched> {
-        // SAFETY: the caller's promise: nobody writes the variable before or while it is copied.
+        // SAFETY: the caller promises that nobody writes the variable before or while it is copied.
         let was = copy_to(unsafe { variable.committed() }, variable.device())?;
         Ok(Watched { variable: variable.clone(), was })
     }
@@ -47,13 +47,13 @@ impl Watched {
         &self.variable
     }
 
-    /// Whether the value or a copy of it is another, bit by bit; then all is put back. Called when no
-    /// replica is in the step any more and no other step has begun.
+    /// Returns whether the value or a copy of it differs, bit by bit. If so, everything is restored. It is called when
+    /// no replica is in the step any more and no other step has begun.
     pub fn restored(&self) -> Result<Option<WrittenVariable>> {
         // SAFETY: no replica is in the step and no other step has begun, so nobody writes the variable.
         let committed = unsafe { self.variable.committed() };
         if let Some(written) = self.difference(None, &self.was, committed)? {
-            // SAFETY: as above; nor does anybody read it. What was made of it meanwhile is made anew.
+            // SAFETY: as above, and nobody reads it either. Copies that were made of it meanwhile are made again.
             unsafe { self.variable.changing() }.copy_from(&self.was)?;
             return Ok(Some(written));
         }
@@ -62,14 +62,14 @@ impl Watched {
         };
         // SAFETY: as above.
         let written = unsafe { self.variable.compare_copies(&self.was, compare) };
-        // Also those that cannot be compared.
+        // Copies that cannot be compared are made again, too.
         if !matches!(written, Ok(None)) {
             self.variable.outdate_copies();
         }
         written
     }
 
-    /// Where a value, or this copy of it, is not what it was.
+    /// The difference between a value, or this copy of it, and its earlier value.
     fn difference(
         &self,
         copy: Option<(DType, DeviceId)>,
@@ -94,10 +94,10 @@ fn bytes(tensor: &Tensor) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// One element in words.
+/// A text for one element.
 fn value(tensor: &Tensor, element: usize) -> Result<String> {
     let flat = tensor.reshape(Shape::new(&[tensor.shape().elements()])?)?;
     let one = flat.slice(0, element, element + 1, 1)?.reshape(Shape::scalar())?;
-    // The first line says what kind of tensor it is.
+    // The first line of the text names the kind of the tensor.
     Ok(one.to_string().lines().last().unwrap_or_default().to_owned())
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a variable: that the callback wrote it.
+//! Findings about variables that the callback wrote.
 
 use super::evidence::Evidence;
 use super::report::{Finding, Subject, Verdict, place};
@@ -27,8 +27,7 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Finding> {
     of_written.collect()
 }
 
-/// Gives what would be put down to a guess the cause that is known: replicas that write a variable change
-/// what they compute.
+/// Replaces guesses in findings by the known cause: if replicas write a variable, their results change.
 pub(super) fn explain(evidence: &Evidence<'_>, findings: &mut [Finding]) {
     let Some(written) = evidence.written.first() else { return };
     for finding in findings {

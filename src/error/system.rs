@@ -1,4 +1,4 @@
-//! What the system refuses, as a canonical status: the one table from `errno` for the whole library.
+//! Errors of the system as canonical statuses: the only table from `errno` in the library.
 
 use std::fmt::Display;
 use std::io;
@@ -6,10 +6,10 @@ use std::io;
 use crate::error::{Error, Status};
 
 impl Error {
-    /// What the system has refused. `what` names the file, and what was to be done with it.
+    /// The error for an operation that the system has refused. `what` names the file and the operation.
     ///
-    /// Where the path itself is at fault, that is INVALID_ARGUMENT for `path`. It is never DATA_LOSS: that the
-    /// system did not give a file's bytes says nothing about them.
+    /// If the path itself is wrong, it is INVALID_ARGUMENT for `path`. It is never DATA_LOSS: if the system did not
+    /// return a file's bytes, nothing is known about them.
     pub(crate) fn of_system(what: impl Display, cause: &io::Error) -> Error {
         let message = format!("{what}: {cause}");
         match status_of(cause) {
@@ -26,7 +26,7 @@ impl Error {
 
 fn status_of(cause: &io::Error) -> Status {
     let Some(code) = cause.raw_os_error() else {
-        // One that the standard library has made.
+        // The standard library itself has made the error.
         return match cause.kind() {
             io::ErrorKind::OutOfMemory => Status::ResourceExhausted,
             _ => Status::Unavailable,
@@ -44,7 +44,7 @@ fn status_of(cause: &io::Error) -> Status {
         | libc::EMLINK
         | libc::ENOBUFS
         | libc::ENOLCK => Status::ResourceExhausted,
-        // The path leads through a file, round in a circle, or cannot be one.
+        // The path leads through a file or in a circle, or is not a valid path.
         libc::ENOTDIR
         | libc::EISDIR
         | libc::ELOOP
@@ -53,7 +53,7 @@ fn status_of(cause: &io::Error) -> Status {
         | libc::EINVAL => Status::InvalidArgument,
         libc::EEXIST | libc::ENOTEMPTY | libc::EBADF => Status::FailedPrecondition,
         libc::ENOSYS | libc::EOPNOTSUPP => Status::Unimplemented,
-        // Perhaps later: EIO, EAGAIN, EBUSY, EINTR, ESTALE, ETIMEDOUT, and what networks answer.
+        // These errors may pass: EIO, EAGAIN, EBUSY, EINTR, ESTALE, ETIMEDOUT, and errors of networks.
         _ => Status::Unavailable,
     }
 }

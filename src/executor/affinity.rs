@@ -1,5 +1,5 @@
-//! Sets of processors: which ones this process may use, how logical CPUs share them, and
-//! binding a thread to some of them.
+//! Sets of processors: the processors that this process may use, their division among logical CPUs, and the binding of
+//! a thread to some of them.
 
 use std::fmt;
 use std::io;
@@ -8,11 +8,10 @@ use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
 
-/// How many processors a set can tell apart: numbers beyond are left out.
+/// The number of processors that a set can contain. Larger processor numbers are left out.
 const MOST_PROCESSORS: usize = libc::CPU_SETSIZE as usize;
 
-/// A set of processors, by the numbers that the kernel gives them. It prints as `0-3,8`. Takes no memory beside its
-/// own.
+/// A set of processors, by the kernel's numbers. It prints as `0-3,8`. It allocates no memory.
 #[derive(Clone)]
 pub struct CpuSet(libc::cpu_set_t);
 
@@ -24,10 +23,10 @@ impl Default for CpuSet {
 }
 
 impl CpuSet {
-    /// The processors that a thread may run on, by its kernel id; 0 is the calling thread.
+    /// The processors on which a thread may run, given its kernel id; 0 is the calling thread.
     fn of_thread(thread: libc::pid_t) -> Result<CpuSet> {
         let mut set = CpuSet::default();
-        // SAFETY: the set is as large as is said and lives over the call.
+        // SAFETY: the set has the given size and lives during the call.
         match unsafe { libc::sched_getaffinity(thread, size_of_val(&set.0), &mut set.0) } {
             0 => Ok(set),
             _ => {
@@ -37,9 +36,9 @@ impl CpuSet {
         }
     }
 
-    /// Has the calling thread run on these.
+    /// Binds the calling thread to these processors.
     fn bind(&self) -> io::Result<()> {
-        // SAFETY: the set is as large as is said; thread 0 is the calling one.
+        // SAFETY: the set has the given size; thread 0 is the calling one.
         match unsafe { libc::sched_setaffinity(0, size_of_val(&self.0), &self.0) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -63,7 +62,7 @@ impl CpuSet {
 
     /// Whether this processor is in the set.
     pub fn contains(&self, processor: usize) -> bool {
-        // SAFETY: the number is one of those that a set has.
+        // SAFETY: the number is below the number of processors in a set.
         processor < MOST_PROCESSORS && unsafe { libc::CPU_ISSET(processor, &self.0) }
     }
 }
@@ -72,7 +71,7 @@ impl FromIterator<usize> for CpuSet {
     fn from_iter<I: IntoIterator<Item = usize>>(processors: I) -> CpuSet {
         let mut set = CpuSet::default();
         for processor in processors.into_iter().filter(|&processor| processor < MOST_PROCESSORS) {
-            // SAFETY: the number is one of those that a set has.
+            // SAFETY: the number is below the number of processors in a set.
             unsafe { libc::CPU_SET(processor, &mut set.0) };
         }
         set
@@ -113,9 +112,9 @@ impl fmt::Debug for CpuSet {
     }
 }
 
-/// The processors that this process may use. Read once, when first asked for, so that threads
-/// the library binds later do not narrow it: those of the main thread and of the thread that
-/// asks first. Where the kernel does not tell, as many as the standard library counts.
+/// The processors that this process may use: those of the main thread and of the thread that calls first. They are read
+/// once, by the first call, so that threads which the library binds later do not reduce them. If the kernel does not
+/// report them, their number is that of the standard library.
 pub fn process_processors() -> &'static CpuSet {
     static PROCESSORS: OnceLock<CpuSet> = OnceLock::new();
     PROCESSORS.get_or_init(|| {
@@ -129,26 +128,27 @@ pub fn process_processors() -> &'static CpuSet {
     })
 }
 
-/// Which of the processes that share this machine this one is.
+/// The position of this process among the processes that share this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessorPart {
     /// Its number among them, below `count`.
     pub index: usize,
-    /// How many they are, 1 or more.
+    /// The number of these processes, 1 or more.
     pub count: usize,
 }
 
 impl ProcessorPart {
-    /// The only one.
+    /// The only process.
     pub const WHOLE: ProcessorPart = ProcessorPart { index: 0, count: 1 };
 
-    /// The processors of this process: where it may use all of the machine's, its [`share`] of them;
-    /// if not, the launcher has divided them already, and they are all that it may use.
+    /// The processors of this process. If it may use all of the machine's processors, these are its [`share`] of them.
+    /// If not, the launcher has already divided them, and these are all that it may use.
     pub fn processors(self) -> CpuSet {
         self.of(process_processors(), online())
     }
 
-    /// As [`ProcessorPart::processors`], for a process that may use `allowed` on a machine with so many processors.
+    /// The result of [`ProcessorPart::processors`] if the process may use `allowed` and the machine has `machine`
+    /// processors.
     fn of(self, allowed: &CpuSet, machine: usize) -> CpuSet {
         match allowed.count() >= machine {
             true => share(allowed, self.index, self.count),
@@ -157,34 +157,34 @@ impl ProcessorPart {
     }
 }
 
-/// How many processors the machine has that are in use.
+/// The number of processors of the machine that are online.
 fn online() -> usize {
-    // SAFETY: it takes a number and changes nothing.
+    // SAFETY: the call takes a number and changes nothing.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(usize::MAX)
 }
 
-/// How many processors the calling thread may use now, with what limits its share of their time
-/// reckoned in; 1 where the system does not tell.
+/// The number of processors that the calling thread may use now. It takes limits of processor time into account. 1 if
+/// the system does not report it.
 pub fn available() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get())
 }
 
-/// The processors that the calling thread may run on now; what to bind it to again after a
-/// temporary binding. UNAVAILABLE where the kernel does not tell.
+/// The processors on which the calling thread may run now. A thread that was bound temporarily can be bound to them
+/// again. UNAVAILABLE if the kernel does not report them.
 pub fn current_thread_processors() -> Result<CpuSet> {
     CpuSet::of_thread(0)
 }
 
-/// The processor that the calling thread runs on at this moment, where the system tells. Costs some
-/// nanoseconds and no system call.
+/// The processor on which the calling thread runs at this moment, if the system reports it. It costs some nanoseconds
+/// and no system call.
 pub fn current_processor() -> Option<usize> {
-    // SAFETY: it takes no arguments and changes nothing.
+    // SAFETY: the call takes no arguments and changes nothing.
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// Moves the calling thread, now, to a processor for which `taken` is false, if there is one that it
-/// may run on; where it may run is the same afterwards. Returns whether it was moved. Costs some
-/// microseconds and allocates nothing.
+/// Moves the calling thread to a processor for which `taken` is false, if there is one on which it may run. The set of
+/// processors on which it may run is the same afterwards. Returns whether it was moved. It costs some microseconds and
+/// allocates nothing.
 pub fn step_aside(taken: impl Fn(usize) -> bool) -> bool {
     let Ok(allowed) = CpuSet::of_thread(0) else { return false };
     let free: CpuSet = allowed.processors().filter(|&processor| !taken(processor)).collect();
@@ -192,15 +192,14 @@ pub fn step_aside(taken: impl Fn(usize) -> bool) -> bool {
         return false;
     }
     let moved = free.bind().is_ok();
-    // The thread stays where it is, and may move again.
+    // If this fails, the thread stays where it is, and the system may move it.
     let _ = allowed.bind();
     moved
 }
 
-/// The share of logical CPU `index` of `count` in `processors`. With enough processors the
-/// shares are contiguous, disjoint, together everything, and of sizes that differ by one at
-/// most. With fewer, each share is one processor, dealt out in turn. `index` is below `count`;
-/// the share of an empty set is empty.
+/// The share of logical CPU `index` of `count` in `processors`. With enough processors, the shares are contiguous and
+/// disjoint, together they are all processors, and their sizes differ by at most one. With fewer, each share is one
+/// processor, assigned in turn. `index` is below `count`. The share of an empty set is empty.
 pub fn share(processors: &CpuSet, index: usize, count: usize) -> CpuSet {
     debug_assert!(index < count, "logical CPU {index} of {count}");
     let available = processors.count();
@@ -208,7 +207,7 @@ pub fn share(processors: &CpuSet, index: usize, count: usize) -> CpuSet {
         return CpuSet::default();
     }
     let (start, end) = if count <= available {
-        // The products fit: both factors are numbers of processors.
+        // The products do not overflow, because both factors are numbers of processors.
         (index * available / count, (index + 1) * available / count)
     } else {
         (index % available, index % available + 1)
@@ -216,9 +215,9 @@ pub fn share(processors: &CpuSet, index: usize, count: usize) -> CpuSet {
     processors.processors().skip(start).take(end - start).collect()
 }
 
-/// Binds the calling thread, and the threads it creates from now on, to these processors.
-/// Allocates nothing. INVALID_ARGUMENT for an empty set or one without a processor that this
-/// process may use; PERMISSION_DENIED where the system forbids binding.
+/// Binds the calling thread, and the threads that it creates from now on, to these processors. Allocates nothing.
+/// INVALID_ARGUMENT for an empty set or one without a processor that this process may use; PERMISSION_DENIED if the
+/// system forbids binding.
 pub fn bind_current_thread(processors: &CpuSet) -> Result<()> {
     if processors.is_empty() {
         return Err(Error::invalid("processors", "none; a thread needs one or more to run on"));
@@ -236,7 +235,7 @@ pub fn bind_current_thread(processors: &CpuSet) -> Result<()> {
     })
 }
 
-/// Whether these are the processors that the calling thread may run on. Allocates nothing.
+/// Whether the calling thread may run on exactly these processors. Allocates nothing.
 pub fn is_bound_to(processors: &CpuSet) -> bool {
     CpuSet::of_thread(0).is_ok_and(|allowed| allowed == *processors)
 }
@@ -290,7 +289,7 @@ mod tests {
         assert_eq!(shares(&set(&[2, 5, 6, 90]), 2), ["2,5", "6,90"]);
     }
 
-    /// Who may not use the whole machine has been given a part of it, and of that all is its own.
+    /// If a process may not use the whole machine, its processors were already divided, and it uses all of them.
     #[test]
     fn processes_divide_a_machine_that_nobody_has_divided() {
         let part = |index, count, allowed: &[usize], machine| {
@@ -327,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_thread_can_be_bound_and_set_free() {
-        // In a thread of its own, so that the test's thread stays as it is.
+        // This runs in a thread of its own, so that the test's thread is not bound.
         std::thread::spawn(|| {
             let before = current_thread_processors().unwrap();
             assert!(before.processors().all(|each| process_processors().contains(each)));

@@ -1,10 +1,10 @@
-//! A thread that keeps to some processors as long as nobody else wants them.
+//! A thread that stays on some processors as long as no other program uses them.
 //!
-//! A bound thread stays with its caches, and its processor with it. Where other programs use that
-//! processor, it waits for its turn there, some milliseconds each time, even if another processor is free or
-//! will be at once, as that of the thread that has just handed it a step and waits. So a thread that
-//! was ready and had no processor for more than a tenth of the time is set free for a while, to run on any
-//! processor of its process's; later it is bound again, if the machine looks quiet.
+//! A bound thread keeps its caches. If other programs use its processor, it waits for its turn there, some milliseconds
+//! each time, even if another processor is free, or will be free at once, such as that of the thread that has just
+//! handed it a step and waits. So if a thread was ready and had no processor for more than a tenth of the time, its
+//! binding is removed for a while, and it may run on any processor of its process. Later it is bound again, if the
+//! machine is quiet.
 
 use super::affinity::{self, CpuSet};
 use super::thread;
@@ -12,14 +12,14 @@ use crate::error::Result;
 use crate::observe::clock;
 use crate::observe::log::{self, Level};
 
-/// How long it is watched before anything is decided, in nanoseconds.
+/// The length of the window that is measured before each decision, in nanoseconds.
 const WINDOW: u64 = 20_000_000;
-/// Of a window so much is too much to be kept from a processor: one in so many.
+/// The binding is removed if the thread was kept from a processor for more than one part in this number of a window.
 const TOO_MUCH: u64 = 10;
-/// Of a window so little is quiet: one in so many.
+/// A window is quiet if the thread was kept from a processor for at most one part in this number of it.
 const QUIET: u64 = 50;
-/// How long it is free at least when it is set free for the first time; and each time after that twice as
-/// long, until it has been bound for a quiet window.
+/// The shortest time without a binding, the first time that the binding is removed. Each later time is twice as long,
+/// until the thread has been bound for a quiet window.
 const SHORTEST_FREE: u64 = 1_000_000_000;
 const LONGEST_FREE: u64 = 32_000_000_000;
 
@@ -28,13 +28,13 @@ const LONGEST_FREE: u64 = 32_000_000_000;
 pub struct Binding {
     own: CpuSet,
     all: CpuSet,
-    /// None if there is nothing to decide: the thread may run everywhere anyway, or is not ours to place
-    /// any more.
+    /// None if there is nothing to decide, because the thread may run on all processors anyway, or because the program
+    /// has placed it.
     pace: Option<Pace>,
 }
 
 impl Binding {
-    /// Binds the calling thread, one of the library's, to `own` of the processors `all`. Errors as for
+    /// Binds the calling thread, which belongs to the library, to `own` of the processors `all`. Errors are those of
     /// [`thread::bind`].
     pub fn new(own: CpuSet, all: CpuSet) -> Result<Binding> {
         thread::bind(&own)?;
@@ -42,8 +42,8 @@ impl Binding {
         Ok(Binding { own, all, pace })
     }
 
-    /// The processor that the thread is bound to, if it is just one; while it is free, the one that it is
-    /// on now.
+    /// The processor to which the thread is bound, if it is only one. Without a binding, it is the processor on which
+    /// the thread runs now.
     pub fn processor(&self) -> Option<usize> {
         if self.is_free() {
             return affinity::current_processor();
@@ -52,13 +52,13 @@ impl Binding {
         processors.next().filter(|_| processors.next().is_none())
     }
 
-    /// Whether it has been set free for a while.
+    /// Whether the binding is removed for a while.
     pub fn is_free(&self) -> bool {
         self.pace.as_ref().is_some_and(|pace| pace.is_free)
     }
 
-    /// Sets the thread free or binds it again if it is time. Returns whether it did. Called on the thread,
-    /// between two steps; takes some nanoseconds, and allocates nothing.
+    /// Removes the binding or restores it, if it is time. Returns whether it did. It is called on the thread, between
+    /// two steps. It takes some nanoseconds and allocates nothing.
     pub fn update(&mut self) -> bool {
         let Some(pace) = &mut self.pace else { return false };
         let now = clock::coarse();
@@ -72,7 +72,7 @@ impl Binding {
         }
         let (before, after) =
             if was_free { (&self.all, &self.own) } else { (&self.own, &self.all) };
-        // A program that has placed the thread itself knows better.
+        // If the program has placed the thread itself, its choice is kept.
         if !affinity::is_bound_to(before) || affinity::bind_current_thread(after).is_err() {
             self.pace = None;
             return true;
@@ -91,16 +91,16 @@ impl Binding {
     }
 }
 
-/// When to bind and when not, from the clocks alone.
+/// Decides from the clocks alone when to bind the thread.
 #[derive(Debug)]
 struct Pace {
     is_free: bool,
-    /// When the window began, and for how long the thread had been ready without a processor then.
+    /// When the window began; `ready` is how long the thread had been ready without a processor by then.
     since: u64,
     ready: u64,
-    /// Until then it stays free.
+    /// The time until which it stays free.
     until: u64,
-    /// For so long it is set free the next time.
+    /// How long it is free the next time.
     free_for: u64,
 }
 
@@ -148,11 +148,11 @@ mod tests {
         let (mut now, mut ready) = (2 * WINDOW, ready + WINDOW / TOO_MUCH + 1);
         pace.decide(now, ready);
         assert!(pace.is_free);
-        // Quiet at once, but it is free for a second.
+        // The window is quiet, but the thread stays free for a second.
         now += SECOND / 2;
         pace.decide(now, ready);
         assert!(pace.is_free);
-        // After that second it is bound in a window that is quiet.
+        // After that second, it is bound in a quiet window.
         now += SECOND;
         ready += SECOND / 40;
         pace.decide(now, ready);
@@ -168,7 +168,7 @@ mod tests {
         let mut pace = Pace::new(now, ready);
         let mut free = Vec::new();
         for _ in 0..8 {
-            // Bound, it waits half of the time; free, never.
+            // With the binding it waits half of the time, and without it, never.
             now += WINDOW;
             ready += WINDOW / 2;
             pace.decide(now, ready);
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// Beside a thread that never sleeps, on the same processor.
+    /// The thread shares its processor with a thread that never sleeps.
     #[test]
     fn a_busy_processor_is_left() {
         let all = affinity::process_processors().clone();
@@ -221,7 +221,7 @@ mod tests {
                 }
                 assert!(binding.is_free() && affinity::is_bound_to(&all));
                 stop.store(true, Ordering::Relaxed);
-                // Placed by the program, it is left where it is.
+                // If the program has placed the thread, it stays there.
                 affinity::bind_current_thread(&own).unwrap();
                 binding.pace = Some(Pace { is_free: true, ..Pace::new(0, clock::ready()) });
                 while binding.pace.is_some() {
@@ -233,7 +233,7 @@ mod tests {
         });
     }
 
-    /// Whether the system says for how long a thread was ready: one that shares its processor was.
+    /// Whether the system reports how long a thread was ready, as it does for one that shares its processor.
     fn said() -> bool {
         std::fs::read_to_string("/proc/thread-self/schedstat").is_ok()
     }

@@ -1,24 +1,22 @@
-//! Heavy computations that wait for nobody, shared by a thread pool of rayon's.
+//! Heavy computations that do not wait, shared by a thread pool of rayon.
 //!
-//! Here belongs what takes milliseconds or more, stands beside steps and not in them, and depends on
-//! its arguments alone: comparing gradients, widening them, decompressing files. What microseconds
-//! count for is done by [`super::workers`]; what may wait, for the caller's functions above all, by
-//! [`super::pool`].
+//! This module is for computations that take milliseconds or more, happen outside of steps, and depend only on their
+//! arguments: comparing gradients, widening them, decompressing files. Work for which microseconds matter is done by
+//! [`super::workers`]. Functions that may wait, above all the caller's functions, are called by [`super::pool`].
 //!
-//! Only functions of the library's own run in this pool, never the caller's code, and none that takes
-//! a lock which it keeps over a call of this module, or that waits for another thread: a thread of a
-//! pool that steals work does other work while it waits for its own, on the same stack. At most they
-//! wait for a disk.
+//! Only functions of the library run in this pool, and never the caller's code. Such a function must not hold a lock
+//! while it calls this module, and must not wait for another thread: while a thread of a work-stealing pool waits for
+//! its own work, it does other work on the same stack. At most, a function waits for a disk.
 //!
-//! The pool belongs to the process and is private: rayon's global one is never started, whose threads
-//! would be none of the executor's. Its threads are started by [`thread::spawn`] when they are first
-//! needed, as many as the process has processors, and stay until [`super::shutdown`]. Where there can
-//! be none (the system refuses, or the process has one processor) the
-//! calling thread does the work, and a later call tries again. The same goes for a thread of a rayon
-//! pool of the program's: there rayon would have it do the program's work while it waits.
+//! The pool belongs to the process and is private. Rayon's global pool is never started, because the executor would not
+//! manage its threads. The private pool's threads are started by [`thread::spawn`] when they are first needed. There
+//! are as many as the process has processors, and they stay until [`super::shutdown`]. If no thread can be started (the
+//! system refuses, or the process has one processor), the calling thread does the work, and a later call tries again.
+//! The calling thread also does the work if it belongs to a rayon pool of the program, because rayon would make it do
+//! the program's work while it waits.
 //!
-//! Results do not depend on who computes them: everything is computed in the floating-point mode that
-//! processes start with, and results are in the order of the items.
+//! Results do not depend on which thread computes them. All functions run in the floating-point mode in which processes
+//! start, and results are in the order of the items.
 
 use std::cell::Cell;
 use std::io;
@@ -41,29 +39,29 @@ use crate::error::{Error, Result, memory};
 use crate::observe::log::{self, Level};
 use parking_lot::{Mutex, MutexGuard};
 
-/// A range of fewer elements is not worth another thread's attention.
+/// For a range of fewer elements, no other thread is used.
 const LEAST_ELEMENTS: usize = 16 << 10;
 
-/// The most ranges that elements are cut into, so that what is kept of each is little.
+/// The largest number of ranges into which elements are divided, so that their results take little memory.
 const MOST_RANGES: usize = 256;
 
-/// The most threads.
+/// The largest number of threads.
 const MOST_THREADS: usize = 256;
 
 /// How long no pool is made after the system has refused one.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The pool. Nobody waits for it: a caller that finds it taken does its work alone.
+/// The pool. No thread waits for it: a caller that finds it locked does its work alone.
 static STATE: Mutex<ComputingState> = Mutex::new(ComputingState { threads: None, refused: None });
 
 thread_local! {
-    /// Whether this thread is one of the pool's.
+    /// Whether this thread belongs to the pool.
     static OURS: Cell<bool> = const { Cell::new(false) };
 }
 
 #[derive(Default)]
 struct ComputingState {
-    /// A computing thread holds a clone, which is made under the lock.
+    /// Each computing thread holds a clone, which is made under the lock.
     threads: Option<Arc<ComputingThreads>>,
     /// When the system last refused a pool.
     refused: Option<Instant>,
@@ -74,10 +72,10 @@ struct ComputingThreads {
     handles: Vec<Handle>,
 }
 
-/// The results of `function` for the elements `0..elements`, cut into at most 256 ranges of some ten
-/// thousand elements or more each, in the order of the ranges. The cuts depend on `elements` alone.
-/// `function` and what it returns are small, and it follows the rules of this module. Blocks until all
-/// is done. A panic of `function` reaches the caller.
+/// The results of `function` for the elements `0..elements`. These are divided into at most 256 ranges of some ten
+/// thousand elements or more each, and the results are in the order of the ranges. The division depends only on
+/// `elements`. `function` and its results are small, and it follows the rules of this module. Blocks until all ranges
+/// are done. A panic of `function` reaches the caller.
 pub fn map_ranges<R: Send>(elements: usize, function: impl Fn(Range<usize>) -> R + Sync) -> Vec<R> {
     let each = elements_per_range(elements);
     let range = |index: usize| index * each..elements.min((index + 1) * each);
@@ -89,8 +87,8 @@ pub fn map_ranges<R: Send>(elements: usize, function: impl Fn(Range<usize>) -> R
     })
 }
 
-/// Calls `function` with consecutive parts of `elements` and where each begins. As [`map_ranges`] in
-/// all else.
+/// Calls `function` with consecutive parts of `elements`, and with the position where each begins. Everything else is
+/// as with [`map_ranges`].
 pub fn for_each_part<T: Send>(elements: &mut [T], function: impl Fn(usize, &mut [T]) + Sync) {
     let each = elements_per_range(elements.len());
     let compute = |(index, part): (usize, &mut [T])| function(index * each, part);
@@ -100,7 +98,8 @@ pub fn for_each_part<T: Send>(elements: &mut [T], function: impl Fn(usize, &mut 
     });
 }
 
-/// Calls `function` with each of `items`, `least` or more of them at a time. As [`map_ranges`] in all else.
+/// Calls `function` with each of `items`, of which a thread takes at least `least` at a time. Everything else is as
+/// with [`map_ranges`].
 pub fn for_each<T: Send>(items: &mut [T], least: usize, function: impl Fn(&mut T) + Sync) {
     in_pool(items.len() / least, |parallel| match parallel {
         true => items.par_iter_mut().with_min_len(least).for_each(&function),
@@ -108,10 +107,10 @@ pub fn for_each<T: Send>(items: &mut [T], least: usize, function: impl Fn(&mut T
     });
 }
 
-/// The results of `function` for each of `items`, in their order. `size` says how many elements, or
-/// bytes, there are to compute with in all of them; for few no other thread is asked. `function` follows
-/// the rules of this module. Blocks until all is done. A panic of `function` reaches the caller.
-/// RESOURCE_EXHAUSTED if there is no memory for the list, before anything is computed.
+/// The results of `function` for each of `items`, in their order. `size` is the number of elements, or bytes, in all
+/// items together; if it is small, no other thread is used. `function` follows the rules of this module. Blocks until
+/// all items are done. A panic of `function` reaches the caller. RESOURCE_EXHAUSTED if there is no memory for the list,
+/// before anything is computed.
 pub fn map<T: Sync, R: Send>(
     items: &[T],
     size: usize,
@@ -120,7 +119,7 @@ pub fn map<T: Sync, R: Send>(
     map_runs(items, if size < LEAST_ELEMENTS { items.len().max(1) } else { 1 }, function)
 }
 
-/// As [`map`] for items that take nanoseconds each, such as elements to convert.
+/// The same as [`map`], for items that take nanoseconds each, such as elements to convert.
 pub fn map_elements<T: Sync, R: Send>(
     elements: &[T],
     function: impl Fn(&T) -> R + Sync,
@@ -128,7 +127,7 @@ pub fn map_elements<T: Sync, R: Send>(
     map_runs(elements, LEAST_ELEMENTS, function)
 }
 
-/// As [`map`], with `least` items or more at a time.
+/// The same as [`map`], with at least `least` items at a time.
 fn map_runs<T: Sync, R: Send>(
     items: &[T],
     least: usize,
@@ -136,7 +135,7 @@ fn map_runs<T: Sync, R: Send>(
 ) -> Result<Vec<R>> {
     let mut results = memory::list(items.len(), "results")?;
     in_pool(items.len() / least, |parallel| match parallel {
-        // Into memory that is there, which no thread but the one that fills it has touched.
+        // The results go to memory that is already allocated, and that only the thread that fills it has touched.
         true => items.par_iter().with_min_len(least).map(&function).collect_into_vec(&mut results),
         false => results.extend(items.iter().map(&function)),
     });
@@ -147,8 +146,8 @@ fn elements_per_range(elements: usize) -> usize {
     elements.div_ceil(MOST_RANGES).max(LEAST_ELEMENTS)
 }
 
-/// Runs `body` in the pool and tells it so, or on the calling thread. Nowhere else are parallel
-/// iterators run, so that none is ever run in another pool.
+/// Runs `body` in the pool with true, or on the calling thread with false. Only this function runs parallel iterators,
+/// so that none runs in another pool.
 fn in_pool<R: Send>(items: usize, body: impl FnOnce(bool) -> R + Send) -> R {
     if items > 1 && OURS.get() {
         return body(true);
@@ -160,7 +159,7 @@ fn in_pool<R: Send>(items: usize, body: impl FnOnce(bool) -> R + Send) -> R {
     }
 }
 
-/// The threads, made if there are none; none if there can be none now.
+/// The threads, which are started if there are none. None if they cannot be started now.
 fn threads() -> Option<Arc<ComputingThreads>> {
     let count = affinity::process_processors().count().min(MOST_THREADS);
     if count < 2 {
@@ -198,7 +197,7 @@ impl ComputingThreads {
                 ThreadOptions::new(format!("umbo-compute-{}", builder.index()), Purpose::Compute);
             let body = move || {
                 OURS.set(true);
-                // A thread begins with its starter's mode.
+                // A thread begins with the mode of the thread that starts it.
                 in_default_mode(|| builder.run());
             };
             match thread::spawn(&options, body) {
@@ -212,13 +211,13 @@ impl ComputingThreads {
         };
         match ThreadPoolBuilder::new().num_threads(count).spawn_handler(spawn).build() {
             Ok(pool) => {
-                // Each thread has looked for work once, so that what crossbeam makes for the process
-                // when it first looks is made.
+                // Each thread has now searched for work once. The first search makes crossbeam allocate its data for
+                // the process.
                 pool.broadcast(|_| ());
                 Ok(ComputingThreads { pool, handles })
             }
             Err(error) => {
-                // rayon has told those that were started to end.
+                // rayon has already signalled the threads that were started to end.
                 join(handles);
                 Err(refusal.unwrap_or_else(|| Error::ResourceExhausted(error.to_string())))
             }
@@ -234,18 +233,18 @@ impl ComputingThreads {
 
 fn join(handles: Vec<Handle>) {
     for handle in handles {
-        // Panics of functions are the callers', so the thread has none.
+        // A panic of a function is passed to its caller, so the thread itself does not panic.
         let _ = handle.join();
     }
 }
 
-/// The right to end the threads. While it lives nobody computes in them.
+/// The right to end the threads. While it exists, no thread computes in them.
 pub(super) struct Idle(MutexGuard<'static, ComputingState>);
 
-/// The right to end the threads; nothing while somebody computes in them or starts them.
+/// Returns the right to end the threads. None while a thread computes in them or starts them.
 pub(super) fn idle() -> Option<Idle> {
     let state = STATE.try_lock()?;
-    // Clones are made under the lock, so that there will be none.
+    // Clones are made under the lock, so no clone is made while it is held.
     let used = state.threads.as_ref().is_some_and(|threads| Arc::strong_count(threads) > 1);
     (!used).then_some(Idle(state))
 }

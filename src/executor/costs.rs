@@ -1,66 +1,64 @@
-//! What it costs to share work between threads, and when that is worth it.
+//! The cost of sharing work between threads, and the decision when it is worth it.
 //!
-//! Threads that wait for work spin for a moment and then park. To hand work to one that spins costs
-//! about a microsecond; to wake one that has parked costs tens of them, more than all of a small
-//! operation. Between two steps of a training loop the workers usually park. So the decision how many
-//! threads take part weighs two estimates, both of them in nanoseconds: how long one thread would need,
-//! from the bytes that the operation moves and the speed at which operations of that size have moved
-//! theirs; and what waking has cost. Both are measured while work is done, since they differ between
-//! machines by a factor of ten (a processor of a virtual machine that sleeps is woken by its host), and
-//! start from guesses. A wrong decision costs time, never correctness: no result depends on the
-//! number of threads.
+//! Threads that wait for work spin for a moment and then park. It costs about a microsecond to hand work to a thread
+//! that spins. To wake one that has parked costs tens of microseconds, which is more than a small operation takes in
+//! all. Between two steps of a training loop the workers usually park. So the decision how many threads take part
+//! compares two estimates, in nanoseconds: the time that one thread would need, from the bytes that the operation moves
+//! and the speed of earlier operations of that size; and the cost of waking. Both are measured while work is done,
+//! because they differ between machines by a factor of ten (a sleeping processor of a virtual machine is woken by its
+//! host). They start from guesses. A wrong decision costs time, but never correctness: no result depends on the number
+//! of threads.
 //!
-//! What was measured moves an estimate by a part of the difference, so that one preempted thread does
-//! not decide what follows. An operation that is not shared measures no wake-up; each time that happens
-//! the estimate of a wake-up becomes a little smaller, until it is measured again.
+//! A measurement moves an estimate by a part of the difference, so that a single preempted thread does not determine
+//! later decisions. An operation that is not shared measures no wake-up. Each time that this happens, the estimate of a
+//! wake-up is reduced a little, until it is measured again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Below this many bytes not even threads that spin are given a part.
+/// Operations with fewer bytes than this are not shared, not even with threads that spin.
 pub(super) const INLINE_BYTES: usize = 256 << 10;
 
 /// A worker gets at least this many bytes.
 const BYTES_PER_WORKER: usize = 64 << 10;
 
-/// What a wake-up is taken for before one was measured: more than a bare machine needs, less than many
-/// a virtual one does.
+/// The assumed cost of a wake-up before one was measured. It is more than physical machines need, and less than many
+/// virtual ones need.
 const FIRST_GUESS: Costs =
     Costs { latency: Duration::from_micros(50), wake: Duration::from_micros(5) };
 
-/// What one thread is thought to need for a mebibyte before it was measured, in nanoseconds. That is 32
-/// bytes in a nanosecond, which is fast: too small a number of threads is corrected as soon as the
-/// operation has been timed, while nothing would correct one that is too large but pays all the same.
+/// The assumed time of one thread for a mebibyte before it was measured, in nanoseconds. It corresponds to 32 bytes in
+/// a nanosecond, which is fast. If too few threads take part, the estimate is corrected as soon as the operation has
+/// been timed. If too many took part but sharing still paid off, nothing would correct the estimate.
 const FIRST_PACE: u64 = (1 << 20) / 32;
 
-/// Operations are told apart by the logarithm of their bytes: what fits into the caches is moved
-/// faster.
+/// Operations are classified by the logarithm of their bytes, because data that fits into the caches is moved faster.
 const CLASSES: usize = usize::BITS as usize;
 
-/// What stands for costs that are measured.
+/// The value of costs that are not fixed but measured.
 const NOT_FIXED: u64 = u64::MAX;
 
-/// What it costs to have threads that have parked take part.
+/// The cost of using threads that have parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// How long it takes until those that are woken work.
+    /// The time until the woken threads work.
     pub latency: Duration,
-    /// How long the calling thread needs to wake one of them.
+    /// The time that the calling thread needs to wake one of them.
     pub wake: Duration,
 }
 
 impl Costs {
-    /// Those of threads that never park: work is shared as soon as there is enough of it to cut.
+    /// The costs of threads that never park. Work is shared as soon as there is enough of it to divide.
     pub const NONE: Costs = Costs { latency: Duration::ZERO, wake: Duration::ZERO };
 }
 
-/// What was measured in this process.
+/// The measurements of this process.
 pub(super) struct Estimates {
-    /// Latency and wake-up that count whatever was measured; [`NOT_FIXED`] where that counts.
+    /// The fixed latency and cost of a wake-up, which replace measurements, or [`NOT_FIXED`].
     fixed: [AtomicU64; 2],
     latency: AtomicU64,
     wake: AtomicU64,
-    /// For each class, how long one thread needs for a mebibyte; 0 where nothing was measured.
+    /// For each class, the time that one thread needs for a mebibyte; 0 if it was not measured.
     paces: [AtomicU64; CLASSES],
 }
 
@@ -74,8 +72,8 @@ impl Estimates {
         }
     }
 
-    /// From now on waking costs this, one thread moves 32 bytes in a nanosecond, and nothing is measured;
-    /// with `None` what was measured counts again.
+    /// Fixes the cost of waking. One thread then counts as moving 32 bytes in a nanosecond, and nothing is measured.
+    /// With `None`, measurements are used again.
     pub fn fix(&self, costs: Option<Costs>) {
         let fixed = match costs {
             Some(costs) => [costs.latency, costs.wake].map(nanoseconds),
@@ -90,7 +88,7 @@ impl Estimates {
         self.fixed[0].load(Ordering::Relaxed) != NOT_FIXED
     }
 
-    /// What waking is thought to cost.
+    /// The estimated cost of waking.
     pub fn costs(&self) -> Costs {
         let measured = [&self.latency, &self.wake];
         let [latency, wake] = [0, 1].map(|which| match self.fixed[which].load(Ordering::Relaxed) {
@@ -100,8 +98,8 @@ impl Estimates {
         Costs { latency: Duration::from_nanos(latency), wake: Duration::from_nanos(wake) }
     }
 
-    /// How many threads, the calling one and at most `most` in all, are worth entering for work that
-    /// moves `bytes` bytes, where the others spin.
+    /// How many threads are worth using for work that moves `bytes` bytes, if the other threads spin. The calling
+    /// thread is included, and there are at most `most` in all.
     pub fn of_spinning(bytes: usize, most: usize) -> usize {
         if bytes < INLINE_BYTES {
             return 1;
@@ -109,9 +107,9 @@ impl Estimates {
         most.min(bytes / BYTES_PER_WORKER).max(1)
     }
 
-    /// The same where the others have parked: the number that is done first. With n threads that is
-    /// after `alone / n`, the latency, and n - 1 wake-ups; it is least where n is the root of
-    /// `alone / wake`.
+    /// The same if the other threads have parked: the number with which the work is done first. With n threads, it is
+    /// done after `alone / n`, the latency, and n - 1 wake-ups. The sum is smallest if n is the square root of `alone /
+    /// wake`.
     pub fn of_parked(&self, bytes: usize, most: usize) -> usize {
         let most = Estimates::of_spinning(bytes, most);
         if most == 1 {
@@ -132,7 +130,7 @@ impl Estimates {
         1
     }
 
-    /// One thread moved `bytes` bytes of an operation of `of` bytes.
+    /// Notes that one thread moved `bytes` bytes of an operation of `of` bytes in this time.
     pub fn moved(&self, bytes: usize, of: usize, time: Duration) {
         if self.is_fixed() || bytes == 0 {
             return;
@@ -145,8 +143,8 @@ impl Estimates {
         pace.store(nearer(known, sample, 4), Ordering::Relaxed);
     }
 
-    /// So many threads that had parked were woken in `waking`, and the last of them began to work when
-    /// `latency` had passed.
+    /// Notes that `threads` parked threads were woken in the time `waking`, and that the last of them began to work
+    /// after `latency`.
     pub fn woke(&self, threads: usize, waking: Duration, latency: Duration) {
         if self.is_fixed() || threads == 0 {
             return;
@@ -159,7 +157,7 @@ impl Estimates {
         move_to(&self.latency, nanoseconds(latency).saturating_sub(nanoseconds(waking)));
     }
 
-    /// How long one thread would need for all.
+    /// The time that one thread would need for the whole operation.
     fn alone(&self, bytes: usize) -> u64 {
         let pace = match self.paces[class(bytes)].load(Ordering::Relaxed) {
             pace if pace > 0 && !self.is_fixed() => pace,
@@ -168,7 +166,8 @@ impl Estimates {
         u64::try_from((bytes as u128 * u128::from(pace)) >> 20).unwrap_or(u64::MAX)
     }
 
-    /// Work was not shared since waking is dear, so what it costs now is known a little less.
+    /// Reduces the estimate a little. Work was not shared because waking is expensive, so its present cost is less
+    /// certain.
     fn forget(&self) {
         if !self.is_fixed() {
             let known = self.latency.load(Ordering::Relaxed);
@@ -177,8 +176,8 @@ impl Estimates {
     }
 }
 
-/// The estimate that a sample makes of a `known` one: a part of the way, and not to many times what was
-/// known, which is what a thread that was preempted shows.
+/// A new estimate from the `known` one and a sample. It moves by a part of the difference, and never to many times the
+/// known value, because a sample that large comes from a preempted thread.
 fn nearer(known: u64, sample: u64, part: u64) -> u64 {
     let sample = sample.min(known.saturating_mul(4).max(1000));
     if sample >= known { known + (sample - known) / part } else { known - (known - sample) / part }
@@ -198,7 +197,7 @@ mod tests {
 
     const MICROSECOND: Duration = Duration::from_micros(1);
 
-    /// Estimates of wake-ups of 40 microseconds, which the caller spends 4 on.
+    /// Estimates with wake-ups of 40 microseconds, of which the caller spends 4.
     fn estimates() -> Estimates {
         let estimates = Estimates::new();
         estimates.fix(Some(Costs { latency: 40 * MICROSECOND, wake: 4 * MICROSECOND }));
@@ -208,7 +207,7 @@ mod tests {
     #[test]
     fn the_number_of_threads_follows_the_work() {
         let estimates = estimates();
-        // 10, 76, 131 and 1049 microseconds of one thread.
+        // One thread needs 10, 76, 131 and 1049 microseconds.
         let mut last = 1;
         for (bytes, of_two, of_many) in [
             (320_000, 1, 1),
@@ -244,19 +243,19 @@ mod tests {
         let estimates = Estimates::new();
         let bytes = 1 << 20;
         assert_eq!(estimates.of_parked(bytes, 2), 1);
-        // Slow work is worth sharing.
+        // Sharing pays off for slow work.
         for _ in 0..20 {
             estimates.moved(bytes / 2, bytes, 500 * MICROSECOND);
         }
         assert_eq!(estimates.of_parked(bytes, 2), 2);
-        // Of other sizes nothing is known by that.
+        // Operations of other sizes are not affected.
         assert_eq!(estimates.of_parked(bytes / 2, 2), 1);
-        // Dear wake-ups outweigh it.
+        // Expensive wake-ups prevent sharing.
         for _ in 0..50 {
             estimates.woke(1, 4 * MICROSECOND, 2000 * MICROSECOND);
         }
         assert_eq!(estimates.of_parked(bytes, 2), 1);
-        // They are forgotten in time, and tried again.
+        // The expensive wake-ups are forgotten in time, and sharing is tried again.
         let tries = (0..20_000).filter(|_| estimates.of_parked(bytes, 2) > 1).count();
         assert!((1..20_000).contains(&tries), "{tries}");
     }

@@ -1,19 +1,19 @@
 //! The floating-point mode in which central work is done.
 //!
-//! A program may have a thread flush denormal numbers to zero, or round otherwise than to the nearest
-//! number, and the threads that it makes from then on start with that mode. Which thread does a share
-//! of the work must not show in the bits. So every share is done in the mode that processes start with.
+//! A program may make a thread flush denormal numbers to zero, or round in another direction than to the nearest
+//! number. Threads that it starts later begin with that mode. The bits of a result must not depend on which thread does
+//! a share of the work. So every share is done in the mode in which processes start.
 
-/// The control bits of MXCSR, beside the flags of what has happened.
+/// The control bits of MXCSR. Its other bits are flags of past exceptions.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const CONTROL: u32 = 0xffc0;
 
-/// All exceptions masked, rounding to nearest, denormal numbers as they are.
+/// The default mode: all exceptions are masked, rounding is to the nearest number, and denormal numbers are kept.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const DEFAULT: u32 = 0x1f80;
 
-/// Runs `body` in the mode that processes start with, and leaves the thread in the mode that it had.
-/// (On processors other than x86-64 the mode stays what it is.)
+/// Runs `body` in the mode in which processes start, and then restores the thread's mode. (On processors other than
+/// x86-64 the mode is not changed.)
 #[inline]
 pub(super) fn in_default_mode<R>(body: impl FnOnce() -> R) -> R {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -27,7 +27,7 @@ pub(super) fn in_default_mode<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Goes back to the mode when it is dropped.
+/// Restores the mode when it is dropped.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 struct Restored(u32);
 
@@ -50,8 +50,8 @@ fn mode() -> u32 {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn set_mode(mode: u32) {
-    // SAFETY: the value is the default or one that the register has had. Compiled code counts on the
-    // default, so that all of it that runs between the two calls is right in this mode.
+    // SAFETY: the value is the default or one that the register has had. Compiled code assumes the default, so all code
+    // that runs between the two calls is correct in this mode.
     unsafe {
         std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const mode, options(nostack, preserves_flags));
     }

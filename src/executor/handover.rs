@@ -1,9 +1,9 @@
-//! How work is handed to a worker and how the caller learns that it is done: the protocol of the worker set,
-//! without what the work is.
+//! How work is handed to a worker, and how the caller learns that it is done. This is the protocol of the worker set,
+//! independent of the work itself.
 //!
-//! The caller leaves a pointer to the job in the [`Inbox`] of each worker and works itself. A worker takes the
-//! pointer out, does its share and counts itself out of the job's [`Countdown`]. The last one notifies the
-//! caller, by a signal that does not lie in the job: the caller may be gone with the job by then.
+//! The caller puts a pointer to the job into the [`Inbox`] of each worker and works itself. A worker takes the pointer
+//! out, does its share and counts itself out of the job's [`Countdown`]. The last one notifies the caller through a
+//! signal that is not in the job, because the caller and the job may no longer exist at that point.
 
 use std::ptr;
 
@@ -12,14 +12,14 @@ use crossbeam_utils::CachePadded;
 use crate::executor::sync::{AtomicPtr, AtomicUsize, Ordering};
 use crate::executor::wait::{Signal, Spin};
 
-/// Where one worker finds its next job.
+/// The place where one worker finds its next job.
 pub(super) struct Inbox<J> {
     job: CachePadded<AtomicPtr<J>>,
     signal: Signal,
 }
 
 impl<J> Inbox<J> {
-    /// An empty one.
+    /// An empty inbox.
     pub fn new() -> Inbox<J> {
         Inbox { job: CachePadded::new(AtomicPtr::new(ptr::null_mut())), signal: Signal::new() }
     }
@@ -29,36 +29,36 @@ impl<J> Inbox<J> {
         self.signal.has_sleeper()
     }
 
-    /// Leaves a job for the worker, whose last one is done. It is not null. Returns whether the worker
-    /// had parked and was woken.
+    /// Puts a job into the inbox of the worker, whose last job is done. The pointer is not null. Returns whether the
+    /// worker had parked and was woken.
     pub fn give(&self, job: *mut J) -> bool {
         self.job.store(job, Ordering::Release);
         self.signal.notify()
     }
 
-    /// Waits for a job, on the worker's thread, and takes it.
+    /// Waits for a job on the worker's thread, and takes it.
     pub fn take(&self, spin: Spin) -> *mut J {
         self.signal.wait_until(spin, None, || !self.job.load(Ordering::Relaxed).is_null());
         self.job.swap(ptr::null_mut(), Ordering::Acquire)
     }
 }
 
-/// How many workers are not done with a job.
+/// The number of workers that have not finished a job.
 pub(super) struct Countdown(AtomicUsize);
 
 impl Countdown {
-    /// For so many workers.
+    /// A countdown for `workers` workers.
     pub fn new(workers: usize) -> Countdown {
         Countdown(AtomicUsize::new(workers))
     }
 
-    /// A worker is done. What it wrote is seen by the caller when that has waited.
+    /// Counts a worker out. Once the caller has waited, it sees what the worker wrote.
     ///
     /// # Safety
-    /// `countdown` is alive, and the calling worker one of those that it counts. It may be gone when
-    /// this returns.
+    /// `countdown` is alive, and the calling worker is one of those that it counts. The countdown may no longer exist
+    /// when this returns.
     pub unsafe fn count_out(countdown: *const Countdown, caller: &Signal) {
-        // SAFETY: alive until the caller sees that none remains, which this worker still keeps it from.
+        // SAFETY: it is alive until the caller sees that no worker remains, and this worker still remains.
         let before = unsafe { (*countdown).0.fetch_sub(1, Ordering::AcqRel) };
         if before == 1 {
             caller.notify();
@@ -71,8 +71,8 @@ impl Countdown {
     }
 }
 
-/// The protocol under loom, which runs it in every order that the memory model allows. What the sides
-/// leave for each other are relaxed atomics: who is not ordered after a store may miss it.
+/// The protocol under loom, which runs it in every order that the memory model allows. The two sides exchange data by
+/// relaxed atomics, so a thread that is not ordered after a store may miss it.
 #[cfg(all(test, loom))]
 mod model {
     use std::sync::Arc;
@@ -81,17 +81,18 @@ mod model {
 
     use super::*;
 
-    /// One operation, as the worker set has it.
+    /// One operation, as in the worker set.
     struct Job {
         input: AtomicUsize,
         done: Vec<AtomicUsize>,
         countdown: Countdown,
     }
 
-    /// What ends a worker.
+    /// The pointer that ends a worker.
     const END: *mut Job = ptr::without_provenance_mut(align_of::<Job>());
 
-    /// A caller that hands `operations` to so many workers, one after the other, and then ends them.
+    /// Explores a caller that hands `operations` operations to `workers` workers, one after the other, and then ends
+    /// them.
     fn explore(preemptions: usize, workers: usize, operations: usize) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(preemptions);
@@ -121,8 +122,8 @@ mod model {
             };
             let mut threads: Vec<_> =
                 (0..workers).map(|worker| thread::spawn(serve(worker))).collect();
-            // On a thread of its own that joins nobody: loom cannot wake one that joins, as a late
-            // `unpark` may.
+            // It runs on a thread of its own that joins no thread: unlike a late `unpark`, loom cannot wake a joining
+            // thread.
             threads.push(thread::spawn(move || {
                 for operation in 1..=operations {
                     let job = Box::new(Job {

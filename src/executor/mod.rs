@@ -1,10 +1,10 @@
-//! The executor: every thread that the library has, and the processors that they run on.
+//! The executor: all threads of the library, and the processors on which they run.
 //!
-//! Nothing outside of this module starts a thread or knows of processors. [`thread`] starts all of
-//! them in the same way; [`workers`] and [`pieces`] share central work; [`pool`] calls functions that
-//! may wait; [`computing`] shares heavy work that does not; [`fork`] tells whether this process is a child
-//! in which nothing works; [`wait`] is how a thread waits for others, and
-//! [`sync`] has what that is built from; [`shutdown`] ends what is idle.
+//! Only this module starts threads or uses information about processors. [`thread`] starts all threads in the same way.
+//! [`workers`] and [`pieces`] share central work. [`pool`] calls functions that may wait. [`computing`] shares heavy
+//! work that does not wait. [`fork`] detects whether this process is a child in which the library does not work.
+//! [`wait`] defines how a thread waits for others, and [`sync`] has the primitives for it. [`shutdown`] ends idle
+//! threads.
 
 #![expect(
     unsafe_code,

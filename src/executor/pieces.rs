@@ -1,14 +1,14 @@
-//! Work on many arrays in one entry of the worker set: cut by bytes, across their borders.
+//! Work on many arrays in one entry of the worker set. The work is divided by bytes, across the borders of arrays.
 //!
-//! Entering the set costs about a microsecond, and so would entering it for each of thousands of
-//! small arrays. Here all of them are laid end to end, and each worker gets one stretch: many
-//! small arrays, or a part of a large one.
+//! Entering the set costs about a microsecond. Entering it for each of thousands of small arrays would cost as much
+//! each time. So all arrays are treated as one sequence, and each worker gets one range of it: many small arrays, or a
+//! part of a large one.
 
 use std::ops::Range;
 
 use crate::executor::workers;
 
-/// The arrays, and how they are cut.
+/// The arrays, and how they are divided.
 #[derive(Debug, Default)]
 pub struct Pieces {
     pieces: Vec<Piece>,
@@ -23,14 +23,14 @@ struct Piece {
     end: usize,
 }
 
-/// One worker's stretch.
+/// The range of one worker.
 pub struct WorkerRange<'a> {
     pieces: &'a [Piece],
     number: usize,
     bytes: Range<usize>,
 }
 
-/// Elements of one piece that belong to one worker alone.
+/// Elements of one piece that belong to only one worker.
 #[derive(Clone, Debug)]
 pub struct PiecePart(Range<usize>);
 
@@ -42,19 +42,19 @@ impl PiecePart {
 }
 
 impl Pieces {
-    /// Forgets all pieces and keeps the memory.
+    /// Removes all pieces and keeps the memory.
     pub fn clear(&mut self) {
         self.pieces.clear();
     }
 
-    /// Adds an array of `elements`, each of which costs `bytes` of memory traffic (nothing is for
-    /// free: at least one). Workers share it at multiples of `block` elements.
+    /// Adds an array of `elements`, each of which costs `bytes` of memory traffic (at least one byte is counted).
+    /// Workers share it at multiples of `block` elements.
     pub fn push(&mut self, elements: usize, block: usize, bytes: usize) {
         let end = self.bytes().saturating_add(elements.saturating_mul(bytes.max(1)));
         self.pieces.push(Piece { elements, block: block.max(1), end });
     }
 
-    /// How many pieces there are.
+    /// The number of pieces.
     pub fn len(&self) -> usize {
         self.pieces.len()
     }
@@ -69,12 +69,12 @@ impl Pieces {
         self.pieces.last().map_or(0, |piece| piece.end)
     }
 
-    /// Calls `body` once for each of at most `most` shares, on as many workers at the same time as
-    /// the work is worth. Together their parts are all elements, each in one part. Which thread
-    /// works on which share must not show in the result.
+    /// Calls `body` once for each of at most `most` shares, on as many workers at the same time as the work is worth.
+    /// Together, the parts of the shares are all elements, each in one part. The result must not depend on which thread
+    /// works on which share.
     ///
-    /// Allocates nothing; panics as [`workers::for_each_range`] does. (`&mut` keeps two threads
-    /// from cutting the same pieces at the same time.)
+    /// Allocates nothing; panics as [`workers::for_each_range`] does. (`&mut` prevents two threads from dividing the
+    /// same pieces at the same time.)
     pub fn for_each_share(&mut self, most: usize, body: &(dyn Fn(WorkerRange<'_>) + Sync)) {
         let (pieces, bytes) = (&*self.pieces, self.bytes());
         workers::for_each_share(most, bytes, &|number, of| {
@@ -85,13 +85,13 @@ impl Pieces {
 }
 
 impl<'a> WorkerRange<'a> {
-    /// Which share this is, from 0 on: no other that is worked on has the same number.
+    /// The number of this share, from 0 on. It differs from those of all other shares in work.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// The parts of pieces that make up the share: the piece's number, and its elements. Pieces
-    /// without elements have no part.
+    /// The parts of pieces that make up the share: for each, the number of the piece, and the elements. Pieces without
+    /// elements have no part.
     pub fn parts(self) -> impl Iterator<Item = (usize, PiecePart)> + use<'a> {
         let WorkerRange { pieces, bytes, .. } = self;
         let first = pieces.partition_point(|piece| piece.end <= bytes.start);
@@ -106,7 +106,7 @@ impl<'a> WorkerRange<'a> {
 }
 
 impl Piece {
-    /// The elements of this piece, which lies at the bytes `whole`, that a share has.
+    /// The elements of this piece that belong to a share. The piece has the bytes `whole`.
     fn part(&self, whole: &Range<usize>, share: &Range<usize>) -> PiecePart {
         let boundary = |byte: usize| {
             if byte >= whole.end || self.elements == 0 {

@@ -1,10 +1,9 @@
-//! Threads that call one function for many items, as many at once as is asked for.
+//! Threads that call one function for many items, with a chosen number of calls at once.
 //!
-//! The calls may wait: for files, for the network, for elements of another iterator, for a pool of
-//! their own. So a pool has as many threads as calls that may run at once, and not as many as there
-//! are processors; it shares them with nobody, so that a call that waits keeps nobody else waiting;
-//! and a thread that waits never takes up another call meanwhile, as it would in a pool that steals
-//! work, where the call that it takes may wait for the one below it on the same stack.
+//! The calls may wait for files, for the network, for elements of another iterator, or for a pool of their own. So the
+//! number of a pool's threads is that of the calls that may run at once, and not that of the processors. A pool does
+//! not share its threads, so that a waiting call delays no other work. A thread that waits never starts another call in
+//! the meantime. In a work-stealing pool it would, and the new call might wait for the one below it on the same stack.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -17,11 +16,11 @@ use super::thread::{self, Handle, Purpose, ThreadOptions};
 use crate::error::{Error, Result};
 use crate::observe;
 
-/// What came of a call: its result, or the panic that it ended with.
+/// The outcome of a call: its result, or the panic with which it ended.
 pub(crate) type Outcome<R> = std::thread::Result<R>;
 
-/// A function and the threads that call it. They start when they are first needed and end with the
-/// pool; between calls they sleep.
+/// A function and the threads that call it. The threads start when they are first needed and end with the pool. Between
+/// calls they sleep.
 pub(crate) struct Pool<T, R> {
     name: &'static str,
     shared: Arc<Shared<T, R>>,
@@ -30,26 +29,26 @@ pub(crate) struct Pool<T, R> {
 
 struct Shared<T, R> {
     function: Box<dyn Fn(T) -> R + Send + Sync>,
-    /// Nothing of the caller's runs under it.
+    /// The state of the calls. No code of the caller runs under its lock.
     calls: Mutex<Calls<T, R>>,
-    /// Threads wait for this: calls to make, the end of the pool.
+    /// Threads wait here for calls to make, or for the end of the pool.
     wanted: Condvar,
-    /// The caller waits for this: the last outcome.
+    /// The caller waits here for the last outcome.
     finished: Condvar,
 }
 
 struct Calls<T, R> {
-    /// The items that no thread has taken, with their places.
+    /// The items that no thread has taken, with their positions.
     waiting: VecDeque<(usize, T)>,
-    /// By their places.
+    /// The outcomes, by their positions.
     outcomes: Vec<Option<Outcome<R>>>,
-    /// How many items have no outcome.
+    /// The number of items that have no outcome yet.
     missing: usize,
     stop: bool,
 }
 
 impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
-    /// A pool without threads, whose threads will have this name.
+    /// A pool without threads. Its threads will have this name.
     pub(crate) fn new(
         name: &'static str,
         function: impl Fn(T) -> R + Send + Sync + 'static,
@@ -67,7 +66,7 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
 
     /// Starts threads until there are `count`, or as many as the system allows.
     ///
-    /// RESOURCE_EXHAUSTED if there is none, or no memory; the next call tries again.
+    /// RESOURCE_EXHAUSTED if there is no thread, or no memory; the next call tries again.
     pub(crate) fn grow(&mut self, count: usize) -> Result<()> {
         while self.threads.len() < count {
             let shared = Arc::clone(&self.shared);
@@ -81,11 +80,11 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
         Ok(())
     }
 
-    /// Calls the function for each of `items`, which is left empty, and gives the outcomes to `take`
-    /// in the order of the items. As many calls run at once as the pool has threads. Blocks until
-    /// all have ended. Allocates only what `items` has grown to.
+    /// Calls the function for each of `items`, which is empty afterwards, and calls `take` with the outcomes in the
+    /// order of the items. As many calls run at once as the pool has threads. Blocks until all calls have ended. It
+    /// allocates only if `items` is longer than ever before.
     ///
-    /// A pool that has not been grown has nobody to make the calls: [`Pool::grow`] comes before.
+    /// A pool that has not been grown has no thread to make the calls, so [`Pool::grow`] must be called first.
     pub(crate) fn call(&mut self, items: &mut Vec<T>, take: impl FnMut(Outcome<R>)) -> Result<()> {
         if items.is_empty() {
             return Ok(());
@@ -102,7 +101,7 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
         while calls.missing > 0 {
             self.shared.finished.wait(&mut calls);
         }
-        // Taken out, so that what the caller does with an outcome is not done under the lock.
+        // The outcomes are taken out, so that the caller processes them without the lock.
         let mut outcomes = mem::take(&mut calls.outcomes);
         drop(calls);
         outcomes.drain(..).flatten().for_each(take);
@@ -116,15 +115,15 @@ impl<T, R> Drop for Pool<T, R> {
         self.shared.calls.lock().stop = true;
         self.shared.wanted.notify_all();
         for thread in self.threads.drain(..) {
-            // Panics of calls are outcomes, so the thread has none.
+            // A panic of a call is an outcome, so the thread itself does not panic.
             let _ = thread.join();
         }
     }
 }
 
 impl<T, R> Shared<T, R> {
-    /// Wakes a thread if there is a call for it. Each thread that takes a call wakes another one for
-    /// the next, so that short calls are not outrun by the threads that are woken for them.
+    /// Wakes a thread if there is a call for it. Each thread that takes a call wakes another one for the next call, so
+    /// that threads are not woken for short calls that are already done.
     fn wake_one(&self, calls: &Calls<T, R>) {
         if !calls.waiting.is_empty() {
             self.wanted.notify_one();
@@ -144,7 +143,7 @@ impl<T, R> Shared<T, R> {
             };
             self.wake_one(&calls);
             drop(calls);
-            // Unwind safety: whatever the panic interrupted belongs to the caller, who hears of it.
+            // Unwind safety: whatever the panic interrupted belongs to the caller, who receives the panic.
             let outcome = {
                 let _share = observe::share("parallel call");
                 catch_unwind(AssertUnwindSafe(|| (self.function)(item)))
@@ -193,7 +192,7 @@ mod tests {
 
     #[test]
     fn as_many_calls_run_at_once_as_are_asked_for() {
-        // More than any machine of ours has processors; each waits for all others.
+        // The number is larger than that of the processors of any test machine. Each call waits for all others.
         let barrier = Arc::new(Barrier::new(300));
         let of_calls = Arc::clone(&barrier);
         let mut pool = Pool::new("umbo-test", move |()| of_calls.wait().is_leader());

@@ -1,14 +1,14 @@
-//! The end of all threads, for programs that unload the library or look for leaks.
+//! Ends all threads, for programs that unload the library or search for leaks.
 
 use super::thread::{self, Purpose};
 use super::{computing, workers};
 use crate::error::{Error, Result};
 
-/// Ends the threads that no object needs, and waits for their end. What needs threads later starts
-/// them anew.
+/// Ends the threads that no object needs, and waits until they have ended. If threads are needed later, they are
+/// started again.
 ///
-/// FAILED_PRECONDITION, and nothing is ended, while objects have threads of their own, and in central
-/// work and heavy computations or beside them.
+/// FAILED_PRECONDITION, and nothing is ended, while objects have threads of their own, and during central work or heavy
+/// computations, on whatever thread.
 pub fn shut_down() -> Result<()> {
     let mut alive = Vec::new();
     for (purpose, threads) in [

@@ -1,5 +1,5 @@
-//! What protocols between threads are built from: atomics, locks and parking, or loom's stand-ins where a
-//! protocol is model-checked (`tests/models`).
+//! The primitives of protocols between threads: atomics, locks and parking. If a protocol is model-checked
+//! (`tests/models`), loom's versions replace them.
 
 #[cfg(not(loom))]
 pub use parking_lot::Mutex;
@@ -17,7 +17,7 @@ pub use loom::{
     thread::{Thread, current, park},
 };
 
-/// loom's mutex, with the functions of parking_lot's.
+/// loom's mutex, with the functions of parking_lot's mutex.
 #[cfg(loom)]
 pub struct Mutex<T>(loom::sync::Mutex<T>);
 

@@ -1,9 +1,9 @@
-//! How every thread of the library is started: by the standard library, and
+//! Starts every thread of the library, through the standard library, and
 //!
-//! - with a stack of the size that [`ThreadOptions`] says;
-//! - with all signals blocked but those that the thread causes itself, and the profiling one: the
+//! - with a stack of the size in [`ThreadOptions`];
+//! - with all signals blocked except those that the thread causes itself and the profiling signal, so that the
 //!   program's handlers run on the program's threads;
-//! - without a binding to processors that the library has made for its starter.
+//! - without a binding to processors that the library has made for the thread that starts it.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -22,29 +22,29 @@ use super::fork;
 use crate::error::{Error, Result};
 pub use crate::observe::clock::thread_name as current_name;
 
-/// The smallest stack that a thread gets which is to have the process's.
+/// The smallest stack of a thread whose stack is to be as large as the process's.
 const LEAST_STACK_BYTES: usize = 2 << 20;
 
-/// The largest stack that a thread gets which is to have the process's.
+/// The largest stack of a thread whose stack is to be as large as the process's.
 const MOST_STACK_BYTES: usize = 1 << 30;
 
-/// The stack of threads where that of the process has no limit.
+/// The stack of threads if that of the process has no limit.
 const USUAL_STACK_BYTES: usize = 8 << 20;
 
-/// What a thread is for.
+/// The purpose of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Runs the callbacks of one replica.
     Replica,
     /// Does a share of central work.
     Worker,
-    /// Calls a dataset's functions, several at a time.
+    /// Calls a dataset's functions, several at the same time.
     Pool,
     /// Makes elements ahead of their consumer.
     Prefetch,
-    /// Shares heavy computations that wait for nobody.
+    /// Shares heavy computations that do not wait.
     Compute,
-    /// Writes checkpoints while training goes on.
+    /// Writes checkpoints while training continues.
     Checkpoint,
 }
 
@@ -56,7 +56,7 @@ pub fn alive(purpose: Purpose) -> usize {
     ALIVE[purpose as usize].load(Ordering::Acquire)
 }
 
-/// Counts a thread as long as it lives.
+/// Counts a thread as long as it is alive.
 struct Alive(Purpose);
 
 impl Alive {
@@ -72,22 +72,22 @@ impl Drop for Alive {
     }
 }
 
-/// How a thread is started.
+/// The options for starting a thread.
 #[derive(Clone, Debug)]
 pub struct ThreadOptions {
-    /// What debuggers and the system call it: the first 15 bytes count.
+    /// The name in debuggers and in the system, which uses the first 15 bytes.
     pub name: Cow<'static, str>,
-    /// What it is for.
+    /// The purpose of the thread.
     pub purpose: Purpose,
     /// The size of its stack.
     pub stack_bytes: usize,
-    /// Whether it may run where its starter may. If not, it runs on all processors of the process. A
-    /// binding that the library has made is never inherited.
+    /// Whether it may run on the same processors as the thread that starts it. If not, it runs on all processors of the
+    /// process. A binding that the library has made is never inherited.
     pub inherit_processors: bool,
 }
 
 impl ThreadOptions {
-    /// A thread with the stack of the process that may run on all of its processors.
+    /// A thread with a stack as large as the process's, which may run on all of the process's processors.
     pub fn new(name: impl Into<Cow<'static, str>>, purpose: Purpose) -> ThreadOptions {
         ThreadOptions {
             name: name.into(),
@@ -98,11 +98,11 @@ impl ThreadOptions {
     }
 }
 
-/// How large the stack of the process's first thread may grow, but at least 2 MiB and at most 1 GiB; 8 MiB
-/// where it has no limit.
+/// The largest size of the stack of the process's first thread, but at least 2 MiB and at most 1 GiB; 8 MiB if it has
+/// no limit.
 pub fn process_stack_bytes() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the limits have a place.
+    // SAFETY: there is memory for the limits.
     let failed = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &mut limit) } != 0;
     if failed || limit.rlim_cur == libc::RLIM_INFINITY {
         return USUAL_STACK_BYTES;
@@ -116,37 +116,37 @@ thread_local! {
     static BOUND: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Binds the calling thread, one of the library's, to these processors. Threads that the library
-/// starts from here are not bound with it. Errors as for [`affinity::bind_current_thread`].
+/// Binds the calling thread, which belongs to the library, to these processors. Threads that the library starts from
+/// here are not bound. Errors are those of [`affinity::bind_current_thread`].
 pub fn bind(processors: &CpuSet) -> Result<()> {
     affinity::bind_current_thread(processors)?;
     BOUND.set(true);
     Ok(())
 }
 
-/// A thread that is known to the libraries which keep something of each thread.
+/// A thread for which the libraries that keep data of each thread have made theirs.
 struct Known;
 
 impl Known {
     fn new() -> Known {
         drop(thread::current());
         let lock = Mutex::new(());
-        // A wait that is over when it begins.
+        // This wait ends as soon as it begins.
         Condvar::new().wait_until(&mut lock.lock(), Instant::now());
         Known
     }
 }
 
 impl Drop for Known {
-    // Only so that the thread's end is noticed.
+    // The function exists only so that the thread's end is noticed.
     fn drop(&mut self) {}
 }
 
-/// Has the standard library and parking_lot make what they keep of each thread, for the calling one, so
-/// that waiting at a lock or parking allocates nothing later. A thread of the library's does it when it
-/// starts and one of the program's when it first calls; further calls cost a look.
+/// Makes the standard library and parking_lot allocate their data for the calling thread, so that waiting at a lock or
+/// parking allocates nothing later. A thread of the library calls it when it starts, and a thread of the program when
+/// it first calls the library. Further calls only check a flag.
 ///
-/// FAILED_PRECONDITION if the thread is about to end and has given all of that up.
+/// FAILED_PRECONDITION if the thread is about to end and has dropped this data.
 #[inline]
 pub fn init_thread() -> Result<()> {
     thread_local! {
@@ -155,7 +155,7 @@ pub fn init_thread() -> Result<()> {
     KNOWN.try_with(|_| ()).map_err(|_| ending())
 }
 
-/// The error of what a thread that is about to end cannot do.
+/// The error for a call that a thread cannot make because it is about to end.
 #[cold]
 pub fn ending() -> Error {
     Error::precondition(
@@ -164,45 +164,45 @@ pub fn ending() -> Error {
     )
 }
 
-/// A thread that was started. Dropping it leaves the thread to itself.
+/// A thread that was started. If the handle is dropped, the thread continues.
 #[derive(Debug)]
 pub struct Handle(JoinHandle<()>);
 
-/// A thread whose body has panicked.
+/// The error for a thread whose body has panicked.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Panicked;
 
 impl Handle {
     /// Whether this is the calling thread.
     pub fn is_current(&self) -> bool {
-        // SAFETY: a thread asks for its own number.
+        // SAFETY: the call only returns the thread's own id.
         self.0.as_pthread_t() as usize == unsafe { libc::pthread_self() } as usize
     }
 
-    /// Waits until the thread has ended. On the thread itself, which cannot wait for its own end, it is left
-    /// to itself instead.
+    /// Waits until the thread has ended. The thread cannot wait for its own end, so on the thread itself this returns
+    /// at once and the thread continues.
     pub fn join(self) -> std::result::Result<(), Panicked> {
         if self.is_current() { Ok(()) } else { self.0.join().map_err(|_| Panicked) }
     }
 }
 
-/// Starts a thread that runs `body`. A panic of `body` ends the thread, and [`Handle::join`] says so.
+/// Starts a thread that runs `body`. A panic of `body` ends the thread, and [`Handle::join`] reports it.
 ///
-/// RESOURCE_EXHAUSTED, with what the system says, if there can be no thread now; a later call may
-/// succeed. FAILED_PRECONDITION as for [`init_thread`].
+/// RESOURCE_EXHAUSTED, with the system's message, if no thread can be started now; a later call may succeed.
+/// FAILED_PRECONDITION as for [`init_thread`].
 pub fn spawn(options: &ThreadOptions, body: impl FnOnce() + Send + 'static) -> Result<Handle> {
     init_thread()?;
     fork::note_use();
     let everywhere = !options.inherit_processors || BOUND.get();
-    // Counted before it can end.
+    // The thread is counted before it can end.
     let alive = Alive::new(options.purpose);
     let main = move || {
         let _alive = alive;
         if everywhere {
-            // Where the system refuses, the thread runs where its starter does.
+            // If the system refuses, the thread runs on the processors of the thread that started it.
             let _ = affinity::bind_current_thread(affinity::process_processors());
         }
-        // It has just begun.
+        // The thread has just begun, so this cannot fail.
         let _ = init_thread();
         body();
     };
@@ -221,7 +221,7 @@ struct Masked(libc::sigset_t);
 
 impl Masked {
     fn new() -> Masked {
-        /// Those that a thread causes itself, and the one by which profilers see it.
+        /// The signals that a thread causes itself, and the one that profilers use.
         const OPEN: [c_int; 8] = [
             libc::SIGSEGV,
             libc::SIGBUS,
@@ -233,8 +233,8 @@ impl Masked {
             libc::SIGPROF,
         ];
         let (mut blocked, mut before) = (MaybeUninit::uninit(), MaybeUninit::zeroed());
-        // SAFETY: the sets have room, are initialised by the first call or are all zeros, and live
-        // over the calls; all signals named exist.
+        // SAFETY: the sets have memory, are initialised by the first call or are all zeros, and live during the calls;
+        // all signals named exist.
         unsafe {
             libc::sigfillset(blocked.as_mut_ptr());
             for signal in OPEN {
@@ -295,7 +295,7 @@ mod tests {
         }
         thread_local!(static LATE: Cell<Option<AtEnd>> = const { Cell::new(None) });
         let (sender, receiver) = mpsc::channel();
-        // What was made first is destroyed last, when the thread has given up the rest.
+        // The data that was made first is destroyed last, when the thread has dropped the rest.
         std::thread::spawn(move || {
             LATE.set(Some(AtEnd(sender)));
             init_thread().unwrap();
@@ -307,7 +307,7 @@ mod tests {
     fn signals_wait_for_the_program_and_faults_do_not() {
         let blocked = started(&options(), || {
             let mut set = MaybeUninit::zeroed();
-            // SAFETY: the set has room and is initialised by the call.
+            // SAFETY: the set has memory and is initialised by the call.
             let set: libc::sigset_t = unsafe {
                 libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), set.as_mut_ptr());
                 set.assume_init()

@@ -1,8 +1,8 @@
-//! How a thread waits for others, everywhere off the locks: it spins for a bounded time, and then parks.
+//! How a thread waits for others, except at locks: it spins for a limited time, and then parks.
 //!
-//! The one who parks looks again after it has said so, and the one who makes the condition true looks for
-//! somebody who parks after that; between the store and the look of each side lies a sequentially consistent
-//! fence. So one of the two sees the other.
+//! A thread that parks checks its condition again after it has announced that it parks. A thread that makes the
+//! condition true checks for a parked thread afterwards. Each side has a sequentially consistent fence between its
+//! store and its check. So at least one of the two sees the other's store.
 
 use std::time::{Duration, Instant};
 
@@ -13,22 +13,22 @@ use super::sync::{AtomicBool, Mutex, Ordering, Thread, current, fence, park, spi
 pub struct Spin(Duration);
 
 impl Spin {
-    /// It parks at once: there are more threads than processors, or the wait is a long one.
+    /// The thread parks at once, because there are more threads than processors, or the wait is long.
     pub const NEVER: Spin = Spin(Duration::ZERO);
-    /// Longer than a hand-off takes, shorter than a sleep costs.
+    /// The time is longer than a hand-over takes, and shorter than the cost of a sleep.
     pub const BOUNDED: Spin = Spin(Duration::from_micros(50));
 
-    /// For so long.
+    /// A spin of this duration.
     pub const fn lasting(time: Duration) -> Spin {
         Spin(time)
     }
 
-    /// Whether `ready` says so while this thread spins.
+    /// Spins until `ready` returns true or the time is over. Returns the last result of `ready`.
     #[cfg(not(loom))]
     fn until(self, ready: &mut impl FnMut() -> bool) -> bool {
-        /// The clock is looked at only once in so many rounds.
+        /// The clock is read only once in this number of rounds.
         const ROUNDS_PER_LOOK: u32 = 64;
-        // Short waits are over before the first look.
+        // Short waits end before the clock is first read.
         let mut start = None;
         loop {
             for _ in 0..ROUNDS_PER_LOOK {
@@ -51,20 +51,20 @@ impl Spin {
     }
 }
 
-/// Where one thread at a time waits for a condition that other threads make true.
+/// A place where one thread at a time waits for a condition that other threads make true.
 pub struct Signal {
     asleep: AtomicBool,
     sleeper: Mutex<Option<Thread>>,
 }
 
 impl Signal {
-    /// Nobody waits yet.
+    /// A signal for which no thread waits yet.
     #[cfg(not(loom))]
     pub const fn new() -> Signal {
         Signal { asleep: AtomicBool::new(false), sleeper: Mutex::new(None) }
     }
 
-    /// Nobody waits yet. (loom's atomics are made while a model runs.)
+    /// A signal for which no thread waits yet. (loom's atomics are made while a model runs.)
     #[cfg(loom)]
     pub fn new() -> Signal {
         Signal { asleep: AtomicBool::new(false), sleeper: Mutex::new(None) }
@@ -75,13 +75,13 @@ impl Signal {
         self.asleep.load(Ordering::Relaxed)
     }
 
-    /// Makes the waiting thread, if there is one, look again, and returns whether it had parked. What makes
-    /// its condition true must have been stored before.
+    /// Makes the waiting thread, if there is one, check its condition again. Returns whether it had parked. The stores
+    /// that make its condition true must precede this call.
     pub fn notify(&self) -> bool {
         fence(Ordering::SeqCst);
         let parked = self.has_sleeper();
         if parked {
-            // The lock is free again before the sleeper wakes, who may want it next.
+            // The lock is released before the sleeper wakes, because the sleeper may need it next.
             let sleeper = self.sleeper.lock().take();
             if let Some(sleeper) = sleeper {
                 sleeper.unpark();
@@ -90,7 +90,7 @@ impl Signal {
         parked
     }
 
-    /// Waits until `ready` says so or the deadline passes; returns what `ready` said last.
+    /// Waits until `ready` returns true or the deadline passes. Returns the last result of `ready`.
     pub fn wait_until(
         &self,
         spin: Spin,
@@ -134,7 +134,7 @@ fn sleep(deadline: Option<Instant>) {
     }
 }
 
-/// Models have no clock: a deadline is an event of its own there.
+/// Models have no clock, so a deadline is an event of its own.
 #[cfg(loom)]
 fn sleep(_deadline: Option<Instant>) {
     park();

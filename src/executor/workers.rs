@@ -1,16 +1,15 @@
 //! The worker set: the threads that share central work, the calling thread among them.
 //!
-//! An operation enters the set once and is cut into one contiguous range per worker. Worker `i`
-//! of a given number gets the same range of an operation of the same size every time, so that
-//! memory stays with the thread that touched it first. Which thread computes what must never show
-//! in a result: bodies work element by element, or on tiles that depend on the size alone.
+//! An operation enters the set once and is divided into one contiguous range for each worker. For the same number of
+//! workers and the same size of an operation, worker `i` always gets the same range, so that memory stays with the
+//! thread that touched it first. A result must never depend on which thread computes it: bodies work element by
+//! element, or on tiles that depend only on the size.
 //!
-//! One operation uses the threads at a time. A caller that finds the set busy (a second strategy, or a
-//! body that enters it again) does its work alone on its own thread, so entering never waits for
-//! somebody else's work and cannot deadlock. Dispatch writes one pointer per worker; an idle
-//! worker spins for a few tens of microseconds and then parks. How many take part follows the work,
-//! and whether they would have to be woken for it ([`costs`]). Nothing is allocated once the threads
-//! exist.
+//! Only one operation uses the threads at a time. If a caller finds the set busy (because of a second strategy, or
+//! because a body enters it again), it does its work alone on its own thread. So entering never waits for other work
+//! and cannot deadlock. Dispatching writes one pointer for each worker. An idle worker spins for a few tens of
+//! microseconds and then parks. How many workers take part depends on the work, and on whether they must be woken for
+//! it ([`costs`]). Once the threads exist, nothing is allocated.
 
 use std::any::Any;
 use std::ops::Range;
@@ -38,31 +37,32 @@ pub const MAX_COUNT: usize = 1024;
 /// Ranges of elements start at multiples of this, so that no two workers write one cache line.
 const ELEMENTS_PER_BLOCK: usize = 64;
 
-/// How long to spin before parking. Waking a parked thread takes about as long.
+/// How long to spin before parking. It takes about as long to wake a parked thread.
 const SPIN: Duration = Duration::from_micros(30);
 
-/// The longest that a caller spins for workers that it has woken.
+/// The longest time that a caller spins for workers that it has woken.
 const LONGEST_SPIN: Duration = Duration::from_micros(300);
 
-/// What is done with each range.
+/// The function that is called for each range.
 type Body<'a> = dyn Fn(Range<usize>) + Sync + 'a;
 
-/// The number of workers that was asked for; 0 means the default.
+/// The number of workers that was set; 0 means the default.
 static REQUESTED: AtomicUsize = AtomicUsize::new(0);
 
-/// What sharing costs in this process.
+/// The cost of sharing in this process.
 static ESTIMATES: Estimates = Estimates::new();
 
-/// How often work was handed to threads.
+/// How often work was shared with threads.
 static ENTRIES: AtomicU64 = AtomicU64::new(0);
 
-/// The set. Held by the thread whose operation uses the threads.
+/// The set. It is locked by the thread whose operation uses the workers.
 static SET: Mutex<WorkerThreads> = Mutex::new(WorkerThreads { workers: Vec::new(), refused: None });
 
-/// Where the thread that has entered the set waits for the workers. A worker may look here when its job is gone.
+/// The signal at which the thread that has entered the set waits for the workers. A worker may use it when its job no
+/// longer exists.
 static CALLER: Signal = Signal::new();
 
-/// The threads beside the calling one.
+/// The threads of the set. The calling thread is not among them.
 struct WorkerThreads {
     workers: Vec<Worker>,
     /// When the system last refused another thread.
@@ -74,32 +74,32 @@ struct Worker {
     handle: Handle,
 }
 
-/// How long no thread is asked for after the system has refused one.
+/// How long no thread is started after the system has refused one.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What a slot holds when its worker is to end.
+/// The value in a slot whose worker is to end.
 const END: *mut WorkerJob = ptr::without_provenance_mut(align_of::<WorkerJob>());
 
-/// Where a worker finds its next job.
+/// The place where a worker finds its next job.
 struct WorkerSlot {
-    /// Which share of a job is this worker's. The calling thread's is 0.
+    /// The number of this worker's share of a job. The calling thread's is 0.
     share: usize,
     inbox: Inbox<WorkerJob>,
 }
 
-/// One operation. It lies on the stack of the thread that entered the set, which stays until
-/// all workers are counted out.
+/// One operation. It is on the stack of the thread that entered the set, which waits there until all workers are
+/// counted out.
 struct WorkerJob {
     body: *const Body<'static>,
     blocks: Blocks,
     given: Instant,
-    /// How many nanoseconds after that the last of the workers began.
+    /// The time from `given` to the beginning of the last worker, in nanoseconds.
     begun: AtomicU64,
     countdown: Countdown,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// How work is cut: whole blocks, spread evenly over `shares`.
+/// How work is divided: into whole blocks, spread evenly over `shares`.
 #[derive(Clone, Copy)]
 struct Blocks {
     items: usize,
@@ -119,9 +119,8 @@ impl Blocks {
     }
 }
 
-/// Sets the number of workers for central work of this process, the calling thread included.
-/// Takes effect with the next operation; results do not depend on it. Can be called from any
-/// thread at any time and does not wait.
+/// Sets the number of workers for central work of this process, the calling thread included. It takes effect with the
+/// next operation. Results do not depend on it. It can be called from any thread at any time and does not wait.
 ///
 /// Fails with INVALID_ARGUMENT for 0 and for more than [`MAX_COUNT`].
 pub fn set_count(count: usize) -> Result<()> {
@@ -135,8 +134,8 @@ pub fn set_count(count: usize) -> Result<()> {
     Ok(())
 }
 
-/// The number of workers for central work: what was set, else the number of processors that the
-/// process may use. Fewer take part in small operations, and if the system refuses threads.
+/// The number of workers for central work: the number that was set or, by default, the number of processors that the
+/// process may use. Fewer workers take part in small operations, or if the system refuses threads.
 pub fn count() -> usize {
     match REQUESTED.load(Ordering::Relaxed) {
         0 => processors().min(MAX_COUNT),
@@ -144,47 +143,44 @@ pub fn count() -> usize {
     }
 }
 
-/// What it is thought to cost at this moment to wake workers that have parked.
+/// The present estimate of the cost of waking parked workers.
 pub fn costs() -> Costs {
     ESTIMATES.costs()
 }
 
-/// From now on waking workers counts as `costs`, and nothing is measured; `None` has it measured again.
-/// Tests that want work to be shared, or not to be, say so with this. Results do not depend on it.
+/// Fixes the cost of waking workers, so that it is not measured; with `None`, it is measured again. Tests use this to
+/// make work shared, or not shared. Results do not depend on it.
 pub fn fix_costs(costs: Option<Costs>) {
     ESTIMATES.fix(costs);
 }
 
-/// How many of the threads beside the calling one have parked. `None` while an operation uses them.
+/// How many threads of the set have parked. `None` while an operation uses them.
 pub fn parked() -> Option<usize> {
     let threads = SET.try_lock()?;
     Some(threads.workers.iter().filter(|worker| worker.slot.inbox.is_parked()).count())
 }
 
-/// How often this process has shared work between several workers, however much work it was each
-/// time.
+/// How often this process has shared work between several workers, whatever the amount of work.
 pub fn entries() -> u64 {
     ENTRIES.load(Ordering::Relaxed)
 }
 
-/// Calls `body` with ranges that together are `0..elements`, on several workers at the same time
-/// if the work is large enough, and returns when all are done. Inner boundaries are multiples of
-/// 64. `bytes_per_element` is the memory traffic of one element, over all inputs and outputs.
+/// Calls `body` with ranges that together are `0..elements`. It uses several workers at the same time if the work is
+/// large enough, and returns when all are done. Inner boundaries are multiples of 64. `bytes_per_element` is the memory
+/// traffic of one element, over all inputs and outputs.
 ///
 /// A panic of `body` reaches the caller once every worker has finished.
 pub fn for_each_range(elements: usize, bytes_per_element: usize, body: &Body<'_>) {
     enter(elements, ELEMENTS_PER_BLOCK, bytes_per_element, body);
 }
 
-/// Like [`for_each_range`] for items that are large pieces of work each: boundaries can be
-/// anywhere.
+/// Works like [`for_each_range`], for items that are large pieces of work each. Boundaries can be anywhere.
 pub fn for_each_task(tasks: usize, bytes_per_task: usize, body: &Body<'_>) {
     enter(tasks, 1, bytes_per_task, body);
 }
 
-/// Cuts work that moves `bytes` bytes into as many shares as workers are worth it, at most `most`, and
-/// calls `body` once for each of them with its number and how many there are. Panics as
-/// [`for_each_range`] does.
+/// Divides work that moves `bytes` bytes into as many shares as workers are worth using for it, at most `most`. Calls
+/// `body` once for each share, with the share's number and the number of shares. Panics as [`for_each_range`] does.
 pub fn for_each_share(most: usize, bytes: usize, body: &(dyn Fn(usize, usize) + Sync)) {
     match EnteredWorkers::new(bytes, most) {
         Some(entered) => {
@@ -210,7 +206,7 @@ fn enter(items: usize, block: usize, bytes_per_item: usize, body: &Body<'_>) {
     }
 }
 
-/// Does all of an operation here.
+/// Does the whole operation on this thread.
 fn alone(bytes: usize, work: impl FnOnce()) {
     if bytes < INLINE_BYTES || count() == 1 {
         return in_default_mode(work);
@@ -227,15 +223,15 @@ struct EnteredWorkers {
 }
 
 impl EnteredWorkers {
-    /// Enters the set for work that moves `bytes` bytes and can be cut into `most` shares. `None` if it
-    /// is to be done by the calling thread alone.
+    /// Enters the set for work that moves `bytes` bytes and can be divided into `most` shares. `None` if the calling
+    /// thread should do it alone.
     fn new(bytes: usize, most: usize) -> Option<EnteredWorkers> {
         let most = Estimates::of_spinning(bytes, count().min(most));
         if most == 1 {
             return None;
         }
         let mut threads = SET.try_lock()?;
-        // All that could take part are made now, so that no later operation of this size starts any.
+        // All threads that could take part are started now, so that no later operation of this size starts any.
         let helpers = threads.at_least(most - 1);
         let shares = match threads.are_awake(helpers) {
             true => helpers + 1,
@@ -244,7 +240,7 @@ impl EnteredWorkers {
         (shares > 1).then_some(EnteredWorkers { threads, helpers: shares - 1 })
     }
 
-    /// How many threads take part, the calling one included.
+    /// The number of threads that take part, the calling one included.
     fn shares(&self) -> usize {
         self.helpers + 1
     }
@@ -255,15 +251,14 @@ impl EnteredWorkers {
     }
 }
 
-/// Ends the threads, which later work starts anew. Returns whether it did: not while an operation
-/// uses them.
+/// Ends the threads. Later work starts them again. Returns whether it did: it does not while an operation uses them.
 pub(super) fn end() -> bool {
     let Some(mut threads) = SET.try_lock() else { return false };
     for worker in &threads.workers {
         worker.slot.inbox.give(END);
     }
     for worker in threads.workers.drain(..) {
-        // Panics of bodies do not reach the thread.
+        // A panic of a body does not reach the thread's own code.
         let _ = worker.handle.join();
     }
     threads.refused = None;
@@ -271,12 +266,12 @@ pub(super) fn end() -> bool {
 }
 
 impl WorkerThreads {
-    /// Whether the first so many wait for work without having parked.
+    /// Whether the first `helpers` threads wait for work without having parked.
     fn are_awake(&self, helpers: usize) -> bool {
         self.workers.iter().take(helpers).all(|worker| !worker.slot.inbox.is_parked())
     }
 
-    /// Makes `wanted` threads if there are not as many yet. Returns how many can be used.
+    /// Starts threads until there are `wanted`. Returns how many can be used.
     fn at_least(&mut self, wanted: usize) -> usize {
         while self.workers.len() < wanted {
             if self.refused.is_some_and(|when| when.elapsed() < PAUSE) {
@@ -298,10 +293,10 @@ impl WorkerThreads {
     }
 }
 
-/// Runs the first share here and the others on `workers`; `bytes` bytes are moved in all.
+/// Runs the first share on this thread and the others on `workers`. All shares together move `bytes` bytes.
 fn dispatch(workers: &[Worker], items: usize, block: usize, bytes: usize, body: &Body<'_>) {
-    // SAFETY: only the lifetime changes. The pointer is used by workers that count themselves out
-    // of the countdown afterwards, and this function returns only when all of them have.
+    // SAFETY: only the lifetime changes. The pointer is used by workers that count themselves out of the countdown
+    // afterwards, and this function returns only when all of them have done so.
     let forever = unsafe { std::mem::transmute::<*const Body<'_>, *const Body<'static>>(body) };
     let job = WorkerJob {
         body: forever,
@@ -319,8 +314,8 @@ fn dispatch(workers: &[Worker], items: usize, block: usize, bytes: usize, body: 
     let own = AssertUnwindSafe(|| in_default_mode(|| body(job.blocks.range(0))));
     let own = panic::catch_unwind(own);
     ESTIMATES.moved(bytes / job.blocks.shares, bytes, started.elapsed());
-    // Workers that were woken begin later than the caller did, by the time that a wake-up takes. If it
-    // parked it would have to be woken itself.
+    // Woken workers begin later than the caller, by the time of a wake-up. If the caller parked, it would have to be
+    // woken itself.
     let patience = if woken > 0 { SPIN + 2 * ESTIMATES.costs().latency } else { SPIN };
     job.countdown.wait(&CALLER, spinning(patience.min(LONGEST_SPIN)));
     let begun = Duration::from_nanos(job.begun.load(Ordering::Relaxed));
@@ -334,7 +329,7 @@ fn dispatch(workers: &[Worker], items: usize, block: usize, bytes: usize, body: 
 }
 
 impl WorkerJob {
-    /// Does one share and counts the worker out. The job may be gone when this returns.
+    /// Does one share and counts the worker out. The job may no longer exist when this returns.
     ///
     /// # Safety
     /// `job` is alive, and the calling worker is one of those that its countdown counts.
@@ -353,13 +348,13 @@ impl WorkerJob {
         if let Err(payload) = outcome {
             job.panic.lock().get_or_insert(payload);
         }
-        // SAFETY: alive, and counts this worker, as the caller says.
+        // SAFETY: the caller promises that the countdown is alive and counts this worker.
         unsafe { Countdown::count_out(&raw const job.countdown, &CALLER) };
     }
 }
 
 impl WorkerSlot {
-    /// The life of a worker.
+    /// Runs jobs until the worker ends.
     fn serve(&self) {
         loop {
             let job = self.inbox.take(spinning(SPIN));
@@ -372,12 +367,12 @@ impl WorkerSlot {
     }
 }
 
-/// To spin for so long; not at all where workers outnumber processors.
+/// A spin of this duration, or none if workers outnumber processors.
 fn spinning(time: Duration) -> Spin {
     if count() > processors() { Spin::NEVER } else { Spin::lasting(time) }
 }
 
-/// How many processors the process may use.
+/// The number of processors that the process may use.
 fn processors() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| affinity::process_processors().count().max(1))

@@ -1,11 +1,11 @@
-//! Numbers that callers give.
+//! Checks of numbers that callers pass.
 
 use std::fmt::Display;
 use std::ops::RangeBounds;
 
 use crate::error::{Error, Result};
 
-/// `count` as a number that is in `range`. INVALID_ARGUMENT, which says that it is `what`, if it is not.
+/// Converts `count` to a number in `range`. Returns INVALID_ARGUMENT, with `what` in the message, if it is outside.
 pub(super) fn in_range<N: TryFrom<i64>>(
     argument: &'static str,
     count: i64,

@@ -1,4 +1,4 @@
-//! Batches: several elements as one.
+//! Batches, each of which stacks several elements.
 
 use crate::error::Result;
 use crate::input::batch_parameters::BatchParameters;
@@ -12,27 +12,25 @@ use crate::input::stack::Stack;
 use crate::values::Value;
 
 impl Dataset {
-    /// Batches of `size` elements, stacked along a new dimension 0. The last batch is smaller if
-    /// elements are left over; with `drop_remainder` they are left out, and dimension 0 is known.
+    /// Makes batches of `size` elements, which are stacked along a new dimension 0. The last batch is smaller if
+    /// elements are left over. With `drop_remainder` these are left out, and the spec has a fixed size of dimension 0.
     ///
-    /// Over arrays in their own order batches are read-only views; over arrays in another order
-    /// each row is copied once, from the array to the batch.
+    /// Batches of arrays' rows in their own order are read-only views. In another order, each row is copied once, from
+    /// the array to the batch.
     ///
-    /// INVALID_ARGUMENT: a size below 1, elements of rank 8. While iterating, INVALID_ARGUMENT
-    /// if the elements of a batch differ in shape (that batch is left out) and
-    /// RESOURCE_EXHAUSTED if there is no memory for one. Elements before one that fails are in the
-    /// next batch.
+    /// INVALID_ARGUMENT: a size below 1, elements of rank 8. While iterating: INVALID_ARGUMENT if the elements of a
+    /// batch differ in shape (that batch is left out), and RESOURCE_EXHAUSTED if there is no memory for a batch. If an
+    /// element fails, the elements before it are in the next batch.
     pub fn batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
         self.then(Batch { batch: BatchParameters::new(size, drop_remainder)?, pads: false })
     }
 
-    /// Batches of `size` elements, stacked along a new dimension 0, each padded with zeros, at the
-    /// end of each dimension, to the largest of its batch. The last batch is smaller if elements
-    /// are left over; with `drop_remainder` they are left out.
+    /// Makes batches of `size` elements, which are stacked along a new dimension 0. Each element is padded with zeros,
+    /// at the end of each dimension, to the largest size in its batch. The last batch is smaller if elements are left
+    /// over. With `drop_remainder` these are left out.
     ///
-    /// INVALID_ARGUMENT: a size below 1, elements of rank 8. While iterating, INVALID_ARGUMENT if
-    /// the elements of a batch differ in dtype or rank (they are left out then) and
-    /// RESOURCE_EXHAUSTED if there is no memory for one.
+    /// INVALID_ARGUMENT: a size below 1, elements of rank 8. While iterating: INVALID_ARGUMENT if the elements of a
+    /// batch differ in dtype or rank (they are left out), and RESOURCE_EXHAUSTED if there is no memory for a batch.
     pub fn padded_batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
         self.then(Batch { batch: BatchParameters::new(size, drop_remainder)?, pads: true })
     }

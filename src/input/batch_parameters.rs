@@ -8,7 +8,7 @@ use crate::input::cardinality::Cardinality;
 use crate::input::facts::BatchSize;
 use crate::input::spec::ElementSpec;
 
-/// How elements are batched.
+/// The parameters of a batching operation.
 #[derive(Clone, Copy)]
 pub(super) struct BatchParameters {
     pub(super) size: usize,
@@ -23,24 +23,24 @@ impl fmt::Display for BatchParameters {
 }
 
 impl BatchParameters {
-    /// Of so many elements, as the caller gave them. INVALID_ARGUMENT for a size below 1.
+    /// Checks the size that the caller passed. Returns INVALID_ARGUMENT if it is below 1.
     pub(super) fn new(size: i64, drop_remainder: bool) -> Result<BatchParameters> {
         let size = in_range("element_count", size, 1.., "the elements in a batch, 1 or more")?;
         Ok(BatchParameters::of(size, drop_remainder))
     }
 
-    /// Of so many elements, 1 or more.
+    /// The parameters for batches of `size` elements, which is at least 1.
     pub(super) fn of(size: usize, drop_remainder: bool) -> BatchParameters {
         BatchParameters { size, drop_remainder }
     }
 
-    /// The spec of batches of elements like `element`. INVALID_ARGUMENT for elements of rank 8.
+    /// The spec of batches of elements like `element`. Returns INVALID_ARGUMENT for elements of rank 8.
     pub(super) fn spec(&self, element: &ElementSpec) -> Result<ElementSpec> {
         let dimension = self.drop_remainder.then_some(self.size);
         element.map(&mut |leaf| Ok(ElementSpec::Leaf(leaf.stacked(dimension)?)))
     }
 
-    /// How many batches so many elements make.
+    /// How many batches `elements` elements make.
     pub(super) fn batches(&self, elements: u64) -> u64 {
         match self.drop_remainder {
             true => elements / self.size as u64,
@@ -48,12 +48,12 @@ impl BatchParameters {
         }
     }
 
-    /// Whether a last batch of `count` elements is one.
+    /// Whether a last batch of `count` elements is kept.
     pub(super) fn keeps(&self, count: usize) -> bool {
         count > 0 && !(self.drop_remainder && count < self.size)
     }
 
-    /// What is known of batches of so many elements.
+    /// What is known of the batches that `elements` elements make.
     pub(super) fn size_of(&self, elements: Cardinality) -> BatchSize {
         let rows = self.size;
         let left_out = |count| if self.drop_remainder { count % rows as u64 } else { 0 };

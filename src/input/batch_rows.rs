@@ -1,4 +1,4 @@
-//! Batches of rows of arrays: each row is copied once, or none where the rows follow each other.
+//! Batches of rows of arrays. Each row is copied once, or not at all if the rows follow each other.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::kernels::rows;
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
-/// A pass over batches like `spec` of rows of arrays, in an order of row numbers, of which there are so many, or in
-/// their own.
+/// Starts a pass over batches of arrays' rows. The batches are like `spec`. The row numbers come from `order`, which
+/// has `count` of them. Without `order`, rows come in the arrays' own order.
 pub(super) fn start(
     batch: BatchParameters,
     spec: &ElementSpec,
@@ -32,20 +32,20 @@ pub(super) fn start(
 }
 
 enum Order {
-    /// The arrays' own: batches are ranges.
+    /// The arrays' own order: batches are ranges.
     Own { next: u64 },
-    /// Any other.
+    /// Any other order.
     Any(Box<dyn Pass<u64>>),
 }
 
 struct BatchRowsPass {
     batch: BatchParameters,
-    /// How many rows a batch can have, given how many there are.
+    /// The largest number of rows in a batch: no more than there are rows.
     capacity: usize,
     spec: ElementSpec,
     arrays: Arc<Arrays>,
     order: Order,
-    /// The rows of the batch at hand. They stay if it cannot be made, for another attempt.
+    /// The rows of the current batch. They stay if the batch cannot be made, so that another attempt can use them.
     numbers: Vec<u64>,
     pool: BufferPool<ElementBuffer>,
 }
@@ -92,7 +92,7 @@ impl Pass<Value> for BatchRowsPass {
             if consecutive {
                 return view_rows(source, numbers[0], count, slot);
             }
-            // Checked: the caller chooses the batch size.
+            // The multiplication is checked, because the caller chooses the batch size.
             let of_rows = |rows| Shape::new(&source.shape().with_size(0, rows));
             let bytes = of_rows(capacity)?.bytes(source.dtype())?;
             let mut target = slot.own(source.dtype(), of_rows(count)?, bytes)?;

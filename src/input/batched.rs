@@ -1,4 +1,4 @@
-//! What is said of elements that should have been batched once and were not.
+//! A check that the elements to distribute were batched exactly once.
 
 use std::sync::atomic::Ordering;
 
@@ -9,17 +9,17 @@ use crate::input::split::part_spec;
 use crate::observe::strict;
 
 impl Facts {
-    /// Whether no log message has said yet what [`Facts::times_batched`] means. Once; thereafter it is known.
+    /// Returns true only the first time: the log has then not yet reported what [`Facts::times_batched`] means.
     fn is_so_far_unsaid(&self) -> bool {
         let said = self.batched.as_ref();
         said.is_some_and(|(_, said)| !said.swap(true, Ordering::Relaxed))
     }
 }
 
-/// Checks whether the elements are batches, as far as that is certain. It warns once of a dataset.
+/// Checks whether the elements are batches, as far as that is certain. It warns once for each dataset.
 pub(super) fn check_batches(facts: &Facts, replicas: usize, is_strict: bool) -> Result<()> {
     let elements = &facts.spec;
-    // What cannot be split at all fails for that.
+    // A dataset that cannot be split at all fails later, with an error of its own.
     let has_rows =
         || elements.map(&mut |leaf| part_spec(leaf, replicas).map(ElementSpec::Leaf)).is_ok();
     let what: &dyn Fn() -> String = match facts.times_batched() {

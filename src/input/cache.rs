@@ -1,4 +1,4 @@
-//! A dataset that is made once and kept.
+//! A dataset whose elements are made once and kept.
 
 use crate::input::dataset::Dataset;
 use crate::input::facts::Facts;
@@ -15,29 +15,29 @@ use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter, unfit};
 use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
 
-/// The items of a whole round.
+/// The items of a complete round.
 struct CachedRound<T> {
     items: Vec<T>,
     /// Where the input was when the round began.
     origin: StateWriter,
 }
 
-/// Those of the first round that came to its end: a [`CachedRound`].
+/// The first round that was completed: a [`CachedRound`].
 type FirstRound = Arc<OnceLock<Arc<dyn Any + Send + Sync>>>;
 
 impl Dataset {
-    /// The same elements, kept in memory by the first pass that reaches the end: every pass after
-    /// it yields them in the order that they had then, and asks the dataset for nothing. Passes
-    /// that begin before one has reached the end make their own. Elements are read-only.
+    /// Keeps the elements in memory. The first pass that reaches the end keeps them, and every later pass yields them
+    /// in the same order without using the dataset. Passes that begin before one has reached the end make their own
+    /// elements. Elements are read-only.
     ///
-    /// Of shuffled rows of arrays only the order is kept, of rows in their own order nothing.
-    /// While iterating, RESOURCE_EXHAUSTED if there is no memory to keep the elements in.
+    /// Of shuffled rows of arrays only the order is kept. Of rows in their own order nothing is kept. While iterating,
+    /// RESOURCE_EXHAUSTED if there is no memory to keep the elements.
     pub fn cache(&self) -> Result<Dataset> {
         self.then(Cache::default())
     }
 }
 
-/// What all passes share: row numbers or elements, whichever the dataset gives.
+/// The state that all passes share. Its items are row numbers or elements, as the dataset's are.
 #[derive(Clone, Default)]
 struct Cache(FirstRound);
 
@@ -76,44 +76,44 @@ impl Reorder for Cache {
 
 struct CachePass<T> {
     first: FirstRound,
-    /// What a restored pass has in place of what the dataset keeps: what was kept where its position
-    /// was saved, if anything was.
+    /// In a restored pass, this replaces the dataset's cache: it holds what was cached where the position was saved, if
+    /// anything was.
     own: Option<Option<Arc<CachedRound<T>>>>,
     cardinality: Cardinality,
-    /// What this round comes from, if it was kept. It is decided when the round begins.
+    /// The cached round that this round yields, if there is one. It is chosen when the round begins.
     replaying: Option<Arc<CachedRound<T>>>,
-    /// The position in what is kept.
+    /// The position in the cached round.
     next: usize,
-    /// What this round has yielded.
+    /// The items that this round has yielded.
     seen: Vec<T>,
-    /// The way to these.
+    /// The log that leads to these items again.
     replay: ReplayLog,
-    /// Whether an element of this round is missing.
+    /// Whether an element of this round failed.
     failed: bool,
-    /// The item that there was no memory to keep. The replay log leads to it, also behind a failure.
+    /// The item that there was no memory to keep. The replay log leads to it, even after a failure.
     lacked: Option<T>,
     input: Box<dyn Pass<T>>,
 }
 
 impl<T: Item> CachePass<T> {
-    /// What the dataset keeps.
+    /// The round that the dataset has cached.
     fn of_dataset(&self) -> Option<Arc<CachedRound<T>>> {
         self.first.get().and_then(|first| Arc::clone(first).downcast().ok())
     }
 
-    /// What the next round comes from.
+    /// The cached round that the next round yields.
     fn kept(&self) -> Option<Arc<CachedRound<T>>> {
         self.own.clone().unwrap_or_else(|| self.of_dataset())
     }
 
-    /// The next item of this round, as it can be kept.
+    /// The next item of this round, in a form that can be kept.
     fn take(&mut self) -> Result<Option<T>> {
-        // Room first, so that an item is not lost for want of it.
+        // The memory is reserved first, so that no item is lost if there is none.
         reserve(&mut self.seen, 1, "cached elements")?;
         let item = match self.lacked.take() {
             Some(item) => item,
             None => {
-                // A round of which an element is missing is not kept, and neither is the way to it.
+                // If an element is missing, neither the round nor its log is kept.
                 if self.failed {
                     self.replay.clear();
                 }
@@ -128,7 +128,7 @@ impl<T: Item> CachePass<T> {
         kept.map(Some)
     }
 
-    /// Makes the items of the round that was kept again, unless the dataset keeps the same round.
+    /// Makes the items of the cached round again, unless the dataset has cached the same round.
     fn keep_again(&mut self, count: u64, origin: &StateReader<'_>) -> Result<()> {
         let is_it =
             |kept: &Arc<CachedRound<T>>| kept.origin.is(origin) && kept.items.len() as u64 == count;
@@ -180,15 +180,15 @@ impl<T: Item> Pass<T> for CachePass<T> {
                     if let Some(own @ None) = &mut self.own {
                         *own = Some(Arc::clone(&kept));
                     }
-                    // Another pass may have been first; its items are the ones that are kept.
+                    // If another pass was first, its items are the cached ones.
                     let _ = self.first.set(kept);
                 }
                 self.replay.clear();
-                // The next call is still at the end, not in another round.
+                // The next call finds the end again, and not another round.
                 self.failed = true;
                 Ok(None)
             }
-            // What is held comes once more.
+            // The item is held, and comes again with the next call.
             Err(error) if error.status() == Status::ResourceExhausted => Err(error),
             Err(error) => {
                 self.failed = true;
@@ -210,7 +210,7 @@ impl<T: Item> Pass<T> for CachePass<T> {
     }
 
     fn save(&self, to: &mut StateWriter) {
-        // What is kept also where this round does not come from it: the next one will.
+        // The cached round is saved even if this round does not use it, because the next one will.
         let kept = self.kept();
         to.push_flag(kept.is_some());
         if let Some(kept) = kept {

@@ -3,19 +3,19 @@
 /// How many elements one pass over a dataset yields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cardinality {
-    /// Exactly so many.
+    /// Exactly this number.
     Exact(u64),
-    /// It never ends.
+    /// The pass never ends.
     Endless,
-    /// Only iterating shows it.
+    /// The number is found only by iterating.
     Unknown,
 }
 
 impl Cardinality {
-    /// The number as the C API gives it: -1 for endless, -2 for unknown.
+    /// The number as the C API returns it: -1 for endless, -2 for unknown.
     pub fn code(self) -> i64 {
         match self {
-            // No source is larger, and products that would be are unknown.
+            // No source is larger. Products that exceed the range are unknown.
             Cardinality::Exact(count) => i64::try_from(count).unwrap_or(-2),
             Cardinality::Endless => -1,
             Cardinality::Unknown => -2,
@@ -30,7 +30,7 @@ impl Cardinality {
         }
     }
 
-    /// What is known of as many elements or others, where endless stays endless.
+    /// The cardinality of a dataset that may have another number of elements; it is endless if this one is.
     pub(super) fn of_unknown_end(self) -> Cardinality {
         match self {
             Cardinality::Endless => Cardinality::Endless,
@@ -38,7 +38,7 @@ impl Cardinality {
         }
     }
 
-    /// An upper bound for what one pass holds, if there is one.
+    /// An upper bound of how many elements one pass holds, if there is one.
     pub(super) fn bound(self) -> Option<usize> {
         match self {
             Cardinality::Exact(count) => usize::try_from(count).ok(),
@@ -46,11 +46,11 @@ impl Cardinality {
         }
     }
 
-    /// Whether a whole pass may hold so many.
+    /// Whether a whole pass may have `count` elements.
     pub(super) fn admits(self, count: u64) -> bool {
         match self {
             Cardinality::Exact(exact) => count <= exact,
-            // Repeats without end of what turns out to be empty.
+            // An endless repetition of a dataset that turns out to be empty has no elements.
             Cardinality::Endless => count == 0,
             Cardinality::Unknown => true,
         }

@@ -12,10 +12,10 @@ use crate::values::Value;
 use std::sync::Arc;
 
 impl Dataset {
-    /// The elements of the datasets, one dataset after the other. Their elements have the same
-    /// structure, dtypes and ranks; sizes in which they differ are unknown in the element spec.
+    /// Concatenates the datasets. Their elements have the same structure, dtypes and ranks. Sizes in which they differ
+    /// are unknown in the element spec.
     ///
-    /// INVALID_ARGUMENT: no datasets, elements of another structure, dtype or rank.
+    /// INVALID_ARGUMENT: no datasets, elements that differ in structure, dtype or rank.
     pub fn concatenate(datasets: &[Dataset]) -> Result<Dataset> {
         if datasets.is_empty() {
             return Err(Error::invalid("datasets", "none; concatenate takes one or more"));
@@ -48,7 +48,7 @@ impl Operation for Concatenate {
     }
 }
 
-/// What the elements of all datasets have in common.
+/// The spec that the elements of all datasets have in common.
 fn spec(inputs: &[&Facts]) -> Result<ElementSpec> {
     let first = &inputs[0].spec;
     let mut specs = inputs.iter().map(|input| &input.spec).enumerate();

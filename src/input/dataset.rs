@@ -1,4 +1,4 @@
-//! Datasets: descriptions of where elements come from and what is done with them, and the passes over them.
+//! Datasets and the passes over them. A dataset describes where its elements come from and how they are transformed.
 
 use std::fmt;
 use std::slice;
@@ -15,54 +15,55 @@ use crate::input::slices;
 use crate::input::spec::ElementSpec;
 use crate::values::Value;
 
-/// What makes elements: a source, or a transformation of the elements of other datasets. What it is applied to stands
-/// beside it in the dataset. One that only says which items come when is a
+/// An operation that makes elements: a source, or a transformation of the elements of other datasets. The dataset holds
+/// its inputs next to the operation. Operations that only change which items come, and when, implement
 /// [`Reorder`](crate::input::reorder::Reorder).
 pub(super) trait Operation: Send + Sync {
-    /// What is known of the elements that it makes of those of `inputs`, of which a source has none.
+    /// The facts of the elements that it makes of those of `inputs`. A source has no inputs.
     ///
     /// INVALID_ARGUMENT: elements that it cannot be applied to; too many operations.
     fn facts(&self, inputs: &[&Facts]) -> Result<Facts>;
 
-    /// The operation in words, applied to so many inputs. They are a part of saved positions: everything on which the
-    /// meaning of a position depends, and nothing that changes neither which items come nor what passes save.
+    /// A text that describes the operation, applied to `inputs` inputs. The text becomes a part of saved positions. It
+    /// names everything on which the meaning of a position depends. It leaves out what affects neither the order of
+    /// items nor what passes save.
     fn words(&self, inputs: usize) -> String;
 
-    /// A pass over the elements of `dataset`, which it makes.
+    /// Starts a pass over the elements of `dataset`, whose operation this is.
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>>;
 
-    /// The same over the numbers of rows.
+    /// Starts the same pass over row numbers instead of elements.
     fn start_rows(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<u64>>> {
         Err(Error::Internal("an operation that does not only reorder".into()))
     }
 
-    /// Whether it takes the numbers of rows of an input that is rows of arrays, and not the elements.
+    /// Whether the operation works on row numbers, and not on elements, if its input consists of arrays' rows.
     fn takes_rows(&self) -> bool {
         false
     }
 
-    /// The same operation over a share of the files, which shares nothing with passes of this one; none if it is the
-    /// very same.
+    /// The same operation over a share of the files. It shares nothing with passes of this one. None if the operation
+    /// does not depend on the share.
     fn share(&self, _share: &mut FileShare) -> Result<Option<Arc<dyn Operation>>> {
         Ok(None)
     }
 
-    /// The same source without its first `count` elements, if it need not make them.
+    /// The same source without its first `count` elements, if it can skip them without making them.
     fn behind(&self, _count: u64) -> Option<Arc<dyn Operation>> {
         None
     }
 
-    /// Says from which seed it draws, if it does.
+    /// Adds the seed of its random numbers to the description, if it has one.
     fn describe_seed(&self, _to: &mut Description) {}
 }
 
-/// A dataset: a tree of operations. Cloning makes another reference; nothing about it changes, so that any
-/// number of threads may use it. What it was made from is shared, not copied. At most 256 transformations
-/// may lie above each other, and 65,536 may be in one dataset; one more is INVALID_ARGUMENT.
+/// A dataset: a tree of operations. Cloning makes another reference. A dataset never changes, so any number of threads
+/// may use it. Its inputs are shared, not copied. At most 256 transformations may be nested, and a dataset may have
+/// 65,536 operations in all; one more is INVALID_ARGUMENT.
 #[derive(Clone)]
 pub struct Dataset(Arc<DatasetNode>);
 
-/// An operation, what it is applied to, and what is known of its elements.
+/// An operation, its inputs, and what is known of its elements.
 struct DatasetNode {
     op: Arc<dyn Operation>,
     inputs: Vec<Dataset>,
@@ -70,7 +71,7 @@ struct DatasetNode {
 }
 
 impl Dataset {
-    /// The dataset that `op` makes of `inputs`. Fails as [`Operation::facts`].
+    /// The dataset that `op` makes of `inputs`. It fails as [`Operation::facts`] does.
     pub(super) fn of(op: Arc<dyn Operation>, inputs: &[Dataset]) -> Result<Dataset> {
         let facts = op.facts(&inputs.iter().map(Dataset::facts).collect::<Vec<_>>())?;
         Ok(Dataset(Arc::new(DatasetNode { op, inputs: inputs.to_vec(), facts })))
@@ -89,7 +90,7 @@ impl Dataset {
         &self.0.inputs
     }
 
-    /// What a transformation is applied to, or the first of it.
+    /// The input of a transformation, or the first of its inputs.
     pub(super) fn input(&self) -> &Dataset {
         &self.0.inputs[0]
     }
@@ -98,7 +99,7 @@ impl Dataset {
         &self.0.facts
     }
 
-    /// The same operations over a share of the files, with buffers, caches and counts of their own.
+    /// The same operations over a share of the files. They have their own buffers, caches and counts.
     pub(super) fn share_of_files(&self, share: &mut FileShare) -> Result<Dataset> {
         let inputs = self.inputs().iter().map(|input| input.share_of_files(share));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
@@ -106,12 +107,12 @@ impl Dataset {
         Dataset::of(op.unwrap_or_else(|| Arc::clone(&self.0.op)), &inputs)
     }
 
-    /// Passes over all that the operation is applied to.
+    /// Starts a pass over each input.
     pub(super) fn start_inputs(&self) -> Result<Vec<Box<dyn Pass<Value>>>> {
         self.inputs().iter().map(Dataset::start).collect()
     }
 
-    /// A pass over the row numbers of elements that are rows.
+    /// Starts a pass over row numbers. The elements are arrays' rows.
     pub(super) fn start_rows(&self) -> Result<Box<dyn Pass<u64>>> {
         match self.facts().rows_in_order() {
             Some(arrays) => Ok(slices::in_order(arrays.rows)),
@@ -119,7 +120,7 @@ impl Dataset {
         }
     }
 
-    /// Says how the row numbers come about.
+    /// Adds the operations that order the rows to the description.
     fn describe_rows(&self, to: &mut Description) {
         if self.facts().rows_in_order().is_none() {
             self.describe_op(to);
@@ -142,8 +143,8 @@ impl Dataset {
         self.facts().cardinality
     }
 
-    /// An iterator at the beginning of a new pass, independent of all others. It reads nothing
-    /// before its first element is asked for. RESOURCE_EXHAUSTED if there is no memory for it.
+    /// An iterator at the beginning of a new pass, independent of all others. It reads nothing until its first element
+    /// is requested. RESOURCE_EXHAUSTED if there is no memory for it.
     pub fn iterator(&self) -> Result<PassIterator> {
         PassIterator::new(Arc::new(self.clone()), self.element_spec().clone(), None, false)
     }

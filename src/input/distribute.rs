@@ -28,23 +28,21 @@ use crate::strategy::Strategy;
 use crate::strategy::ranks::Ranks;
 use crate::values::Value;
 
-/// Distributes the elements of `dataset`, which are global batches, over `replicas` replicas on
-/// `devices`, replica k on the k-th of them.
+/// Distributes the elements of `dataset`, which are global batches, over `replicas` replicas on `devices`. Replica k is
+/// on the k-th of them.
 ///
-/// With one replica elements stay as they are, unless a last one that is not a full batch is to be left out
-/// ([`Splitting::Balanced`]). With more, each tensor of an element becomes a
-/// per-replica value: its rows are split in order, as `options` says, by the number of rows that
-/// it actually has; the part of replica k is component k. Parts may be empty; they keep dtype
-/// and rank. Tensors of one element may differ in their number of rows, and each is split by its
-/// own. Parts are views of the batch: nothing is copied, but for parts of replicas on GPUs. Each tensor
-/// knows how many examples it holds ([`Tensor::examples`](crate::tensor::Tensor::examples)). Component k is on device k,
-/// whose memory, of a CPU, is that of all CPUs.
+/// With one replica, elements stay as they are, unless a last one that is not a full batch is to be left out
+/// ([`Splitting::Balanced`]). With more, each tensor of an element becomes a per-replica value. Its rows are split in
+/// order, as `options` says, by the number of rows that it actually has. Component k is the part of replica k. Parts
+/// may be empty; they keep dtype and rank. The tensors of one element may differ in their number of rows; each is split
+/// by its own number. Parts are views of the batch, so nothing is copied except parts of replicas on GPUs. Each tensor
+/// stores how many examples it holds ([`Tensor::examples`](crate::tensor::Tensor::examples)). Component k is on device
+/// k. All CPUs share one memory.
 ///
-/// INVALID_ARGUMENT: no replicas, another number of devices, or, with several replicas, an
-/// element with a scalar, which cannot be split; options that contradict each other; in a strict process,
-/// elements that nothing has batched, with several replicas, or that were batched twice.
-/// UNIMPLEMENTED: replication per replica. NOT_FOUND, UNAVAILABLE: a GPU that does not exist or cannot be
-/// used.
+/// INVALID_ARGUMENT: no replicas; another number of devices; with several replicas, an element with a scalar, which
+/// cannot be split; options that contradict each other; in a strict process, elements that were batched twice or, with
+/// several replicas, never. UNIMPLEMENTED: replication per replica. NOT_FOUND, UNAVAILABLE: a GPU that does not exist
+/// or cannot be used.
 pub fn distribute(
     dataset: &Dataset,
     replicas: usize,
@@ -55,7 +53,7 @@ pub fn distribute(
     distribute_to(dataset, LocalReplicas::of(devices), options, false)
 }
 
-/// As [`distribute`]. To a strict strategy, what elsewhere is a warning is an error.
+/// Distributes as [`distribute`] does. For a strict strategy, warnings become errors.
 fn distribute_to(
     dataset: &Dataset,
     replicas: LocalReplicas,
@@ -66,12 +64,12 @@ fn distribute_to(
     check_batches(dataset.facts(), all, is_strict)?;
     let drops = options.drop_partial_step;
     let spec = dataset.element_spec();
-    // With one replica batches stay as they are, unless the last one is to be left out.
+    // With one replica, batches stay as they are, unless the last one is to be left out.
     let stays = all == 1 && !(drops && spec.rows().is_none());
     let size = dataset.facts().batch_size();
     let size = size.filter(|size| options.splitting == Splitting::Balanced && size.rows > 0);
     let (shares, cardinality) = match size.filter(|_| !stays) {
-        // A share that is not whole is left out with those that are missing behind it.
+        // An incomplete share is dropped together with the missing shares after it.
         Some(size) => {
             let shares = dataset.rebatch(&balanced(size.rows, all), drops)?;
             (shares, steps(dataset.cardinality(), size, drops))
@@ -89,25 +87,25 @@ fn distribute_to(
     DistributedDataset::new(shares, spec, cardinality, way, replicas, options)
 }
 
-/// How many steps come of batches whose rows are one stream, if a step has the rows of a full batch.
+/// How many steps `batches` batches make if their rows are one stream, and each step has the rows of a full batch.
 fn steps(batches: Cardinality, size: BatchSize, drop_partial_step: bool) -> Cardinality {
     let rows = size.rows as u64;
     match (batches, size.total) {
         (_, Some(total)) if drop_partial_step => Cardinality::Exact(total / rows),
         (_, Some(total)) => Cardinality::Exact(total.div_ceil(rows)),
         (Cardinality::Exact(1..), None) if drop_partial_step => Cardinality::Unknown,
-        // Several partial batches may make up a full one.
+        // Several partial batches may have as many rows as a full one.
         (Cardinality::Exact(2..), None) if !size.one_partial => Cardinality::Unknown,
         (batches, None) => batches,
     }
 }
 
-/// As [`distribute`], over the replicas of `strategy` on its compute devices. Iterators then belong
-/// to the strategy: see [`PassIterator::next`].
+/// Distributes as [`distribute`] does, over the replicas of `strategy` on its compute devices. Iterators then belong to
+/// the strategy: see [`PassIterator::next`].
 ///
-/// INVALID_ARGUMENT also where files are to be dealt out to ranks, and the dataset is not made of files, or of
-/// fewer than there are ranks, or shares of its files do not make shares of its elements; of a strict strategy,
-/// elements that nothing has batched, with several replicas, or that were batched twice.
+/// INVALID_ARGUMENT also if files are to be dealt to ranks and the dataset is not made of files, has fewer files than
+/// there are ranks, or has operations for which shares of its files do not make shares of its elements. In a strict
+/// strategy it is INVALID_ARGUMENT if elements were batched twice or, with several replicas, never.
 pub fn distribute_dataset(
     strategy: &Strategy,
     dataset: &Dataset,
@@ -116,7 +114,7 @@ pub fn distribute_dataset(
     let is_strict = strategy.is_strict();
     let ranks = strategy.ranks();
     match options.sharding {
-        // A program learns of it before it has several ranks.
+        // The check is made with one rank too, so that a program finds the error before it runs with several.
         Sharding::File if ranks.is_alone() => drop(dataset.facts().files_for(1)?),
         _ if ranks.is_alone() => {}
         Sharding::Data => {}
@@ -141,8 +139,8 @@ pub fn distribute_dataset(
     Ok(distribute_to(dataset, replicas, options, is_strict)?.for_strategy(strategy))
 }
 
-/// The files of the dataset, and the shares of a batch of all ranks' replicas, if the ranks can read some
-/// files each. All ranks come to the same conclusion.
+/// The files of the dataset, and the share of a batch of each replica of all ranks. Fails if the ranks cannot read
+/// separate files. All ranks come to the same result.
 fn files_of_ranks<'a>(dataset: &'a Dataset, ranks: &Ranks) -> Result<(&'a Files, Vec<i64>)> {
     let (files, rows) = dataset.facts().files_for(ranks.size())?;
     let shares = balanced(rows, ranks.num_replicas());
@@ -165,7 +163,7 @@ fn files_of_ranks<'a>(dataset: &'a Dataset, ranks: &Ranks) -> Result<(&'a Files,
     Ok((files, shares))
 }
 
-/// Has this rank read its share of the files, and its replicas get their shares of a batch from it.
+/// Distributes this rank's share of the files. Its replicas get their shares of a batch from these files.
 fn distribute_files(
     strategy: &Strategy,
     ranks: &Arc<Ranks>,
@@ -181,19 +179,19 @@ fn distribute_files(
     distributed.in_step(strategy, RankGroup::new(ranks, options).reading(files))
 }
 
-/// The shares of replicas of a batch, larger ones first.
+/// The replicas' shares of a batch of `rows` rows. The larger shares come first.
 fn balanced(rows: usize, replicas: usize) -> Vec<i64> {
     let (share, larger) = (rows / replicas, rows % replicas);
     let shares = (0..replicas).map(|replica| share + usize::from(replica < larger));
     shares.map(|share| share as i64).collect()
 }
 
-/// Distributes a dataset whose elements are for one replica each: step s gives replica k element
-/// s·n + k, n being the number of replicas. Nothing is split; elements may be scalars. A last step
-/// for which elements are missing is completed with components without rows, or with zeros for
-/// scalars, unless `options` say to drop it. With one replica elements stay as they are.
+/// Distributes a dataset each of whose elements is for one replica: in step s, replica k gets element s·n + k, where n
+/// is the number of replicas. Nothing is split, and elements may be scalars. If elements are missing for the last step,
+/// it is completed with components without rows, or with zeros for scalars; `options` can drop this step instead. With
+/// one replica, elements stay as they are.
 ///
-/// INVALID_ARGUMENT, UNIMPLEMENTED: as [`distribute`].
+/// INVALID_ARGUMENT, UNIMPLEMENTED: as for [`distribute`].
 pub fn deal(
     dataset: &Dataset,
     replicas: usize,
@@ -227,12 +225,11 @@ pub fn deal(
     DistributedDataset::new(dataset.clone(), spec, cardinality, way, replicas, options)
 }
 
-/// Calls `function` once, before returning, on this thread, to make a dataset for the replicas of
-/// `strategy`, and deals its elements out as [`deal`] does.
+/// Calls `function` to make a dataset for the replicas of `strategy`, and deals its elements as [`deal`] does.
 ///
-/// The function is called once, for one pipeline for all replicas. Its dataset is batched for one replica
-/// (see [`InputContext::per_replica_batch_size`]) and nothing is added to it. The function's error
-/// is returned as it is.
+/// The function is called once, on this thread, before this function returns: one pipeline serves all replicas. Its
+/// dataset is batched for one replica (see [`InputContext::per_replica_batch_size`]), and no operation is added to it.
+/// An error of the function is returned unchanged.
 pub fn distribute_datasets_from_function(
     strategy: &Strategy,
     function: impl FnOnce(&InputContext) -> Result<Dataset>,
@@ -271,22 +268,22 @@ pub struct DistributedDataset {
     way: Way,
     replicas: LocalReplicas,
     read_ahead: usize,
-    /// The id of the strategy whose replicas they are, if it is known.
+    /// The id of the strategy whose replicas get the elements, if it is known.
     strategy: Option<u64>,
-    /// The ranks that take elements together, each of a dataset of its own.
+    /// The ranks that take elements together. Each has its own dataset.
     ranks: Option<RankGroup>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// An element for all replicas.
+    /// Each element is split over all replicas.
     Split,
-    /// An element for each.
+    /// Each replica gets an element of its own.
     Deal { drop_partial_step: bool },
 }
 
 impl DistributedDataset {
-    /// For `replicas`, or on CPU:0, as `options` say.
+    /// A distributed dataset whose components are on the devices of `replicas`, or on CPU:0, as `options` say.
     fn new(
         dataset: Dataset,
         spec: ElementSpec,
@@ -310,28 +307,27 @@ impl DistributedDataset {
         })
     }
 
-    /// The same for the replicas of `strategy`.
+    /// The same dataset, for the replicas of `strategy`.
     fn for_strategy(self, strategy: &Strategy) -> DistributedDataset {
         DistributedDataset { strategy: Some(strategy.id()), ..self }
     }
 
-    /// The structure of the elements. The number of rows is known where it is known of the batch
-    /// and divides evenly.
+    /// The structure of the elements. The number of rows is known if it is known of the batch and divides evenly.
     pub fn element_spec(&self) -> &ElementSpec {
         &self.spec
     }
 
-    /// The same of a dataset of this rank's own.
+    /// The same dataset, if it is this rank's own and the ranks of `group` take their elements together.
     fn in_step(self, strategy: &Strategy, group: RankGroup) -> Result<DistributedDataset> {
         let spec = self.spec.map(&mut |leaf| {
             let mut leaf = leaf.clone();
-            // A rank that has no element any more gets none.
+            // A rank whose dataset has ended gets elements without rows.
             if let Some(rows) = leaf.shape.first_mut() {
                 *rows = None;
             }
             Ok(self.replicas.spec(leaf))
         })?;
-        // It goes on as long as the others do.
+        // The pass continues as long as that of any rank.
         let cardinality = self.cardinality.of_unknown_end();
         let ranks = Some(group);
         Ok(DistributedDataset { spec, cardinality, ranks, ..self.for_strategy(strategy) })
@@ -347,8 +343,7 @@ impl DistributedDataset {
         self.replicas.devices.len()
     }
 
-    /// An iterator at the beginning of a new pass, independent of all others; as
-    /// [`Dataset::iterator`].
+    /// An iterator at the beginning of a new pass, independent of all others, as with [`Dataset::iterator`].
     pub fn iterator(&self) -> Result<PassIterator> {
         let (spec, spans_ranks) = (self.element_spec().clone(), self.ranks.is_some());
         PassIterator::new(Arc::new(self.clone()), spec, self.strategy, spans_ranks)
@@ -359,7 +354,7 @@ impl Pipeline for DistributedDataset {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
         let input = self.dataset.start()?;
         let (spec, replicas) = (&self.spec, &self.replicas);
-        // What each rank has of its own need not be the same.
+        // Ranks compare their pipelines only if they read the same data.
         let compared = replicas.among_ranks.then(|| self.description());
         let numbering = Numbering::new(compared.as_ref());
         let pass = match self.way {
@@ -376,7 +371,7 @@ impl Pipeline for DistributedDataset {
             }
         };
         let pass = ahead(pass, self.read_ahead, self.cardinality)?;
-        // Ranks meet on the thread that asks for the element.
+        // The ranks communicate on the thread that requests the element.
         Ok(match &self.ranks {
             None => pass,
             Some(group) => {

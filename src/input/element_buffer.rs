@@ -1,4 +1,4 @@
-//! Elements that are filled again once their consumer has dropped them.
+//! Elements whose memory is filled again once their consumer has dropped them.
 
 #![expect(unsafe_code, reason = "a buffer that nobody else has is written")]
 
@@ -13,30 +13,30 @@ use crate::tensor::{DType, Layout, Shape, Tensor, TensorMut, TensorParts};
 use crate::values::Value;
 use crate::values::device_copies::memory_of;
 
-/// Something that can be used again once nobody else holds a part of it.
+/// A buffer that can be used again once nobody else holds a part of it.
 pub(super) trait Reusable {
-    /// Lets go of what it refers to, and says whether nobody else refers to it.
+    /// Drops the references that it holds. Returns whether nobody else refers to it.
     fn release(&mut self) -> bool;
 }
 
-/// So many more buffers than reserved are kept for consumers that hold several elements.
+/// The number of buffers that are kept in addition to those reserved, for consumers that hold several elements.
 const SPARE: usize = 8;
 
-/// So many buffers are looked at for one that came back. With fewer buffers that is all of them.
+/// How many buffers are inspected at most to find a free one. A pool with fewer buffers inspects all of them.
 const LOOKS: usize = 64;
 
-/// Buffers in use and to be used again. The pool holds on to a bounded number; consumers that keep
-/// more elements than that own the others alone.
+/// Buffers that are in use, and buffers that can be used again. The pool keeps a bounded number. If consumers hold more
+/// elements than that, they alone own the others.
 ///
-/// However many buffers there are, an element costs at most [`LOOKS`] looks at one, and about nine where
-/// elements come back in no order: so many buffers are kept that then one of nine is free. Where none of
-/// those that are looked at is, a new one is made.
+/// However many buffers there are, at most [`LOOKS`] are inspected for an element, and about nine if elements come back
+/// in no order: the pool keeps so many buffers that one of nine is then free. If none of the inspected buffers is free,
+/// a new one is made.
 pub(super) struct BufferPool<F> {
     buffers: Vec<F>,
     reserved: usize,
-    /// The buffer behind the one that was looked at last for a claim.
+    /// The position after the buffer that was last inspected for a claim.
     next: usize,
-    /// The buffer behind the one that was made idle last.
+    /// The position after the buffer that was last released while idle.
     next_idle: usize,
 }
 
@@ -46,13 +46,13 @@ impl<F: Reusable> BufferPool<F> {
         BufferPool { buffers: Vec::new(), reserved: 1, next: 0, next_idle: 0 }
     }
 
-    /// Has room for so many more buffers.
+    /// Reserves places for `buffers` more buffers.
     pub(super) fn reserve(&mut self, buffers: usize) {
         self.reserved = self.reserved.saturating_add(buffers);
     }
 
-    /// Lets buffers that nobody uses go of what they refer to, such as the source's elements: all of
-    /// them, or in a large pool the next ones of a walk around it.
+    /// Releases what unused buffers refer to, such as the source's elements. A small pool releases all of its unused
+    /// buffers. A large one inspects the next [`LOOKS`] in each call.
     pub(super) fn release_idle(&mut self) {
         for _ in 0..self.buffers.len().min(LOOKS) {
             self.next_idle = (self.next_idle + 1) % self.buffers.len();
@@ -60,12 +60,12 @@ impl<F: Reusable> BufferPool<F> {
         }
     }
 
-    /// A buffer that nobody else uses: one that came back, or else a new one.
+    /// A buffer that nobody else uses: one that came back or, if none did, a new one.
     ///
-    /// Elements come back about in the order in which they went out, so looking begins behind
-    /// the buffer that was claimed last.
+    /// Elements come back in about the order in which they went out, so the search begins after the buffer that was
+    /// claimed last.
     pub(super) fn claim(&mut self, make: impl Fn() -> Result<F>) -> Result<&mut F> {
-        // Those of small pools are made at once, so that no later element asks for memory.
+        // The buffers of small pools are made at once, so that no later element needs memory.
         while self.buffers.len() < self.reserved.min(LOOKS) {
             self.buffers.push(make()?);
         }
@@ -85,7 +85,7 @@ impl<F: Reusable> BufferPool<F> {
         Ok(&mut self.buffers[index])
     }
 
-    /// How many buffers there are at most.
+    /// The largest number of buffers.
     fn most(&self) -> usize {
         self.reserved.saturating_add(self.reserved / 8).saturating_add(SPARE)
     }
@@ -107,12 +107,12 @@ impl<F: Reusable> BufferPool<F> {
 pub(super) struct ElementBuffer {
     value: Value,
     buffers: Vec<Option<Arc<Storage>>>,
-    /// What idle tensors point at.
+    /// The tensor that idle tensors are views of.
     nothing: Tensor,
 }
 
 impl ElementBuffer {
-    /// A buffer for elements like `spec`, with no elements yet.
+    /// A buffer for elements like `spec`. It holds no element yet.
     pub(super) fn new(spec: &ElementSpec) -> Result<ElementBuffer> {
         let nothing = Tensor::zeros(DType::UInt8, Shape::new(&[0])?, DeviceId::HOST)?;
         let value = spec.value(&mut |_, _| nothing.slice(0, 0, 0, 1))?;
@@ -125,8 +125,8 @@ impl ElementBuffer {
         self.value.clone()
     }
 
-    /// Gives each tensor, in order, to `fill`: with which leaf of the element it is and, of `replicas`
-    /// components each, which component.
+    /// Calls `fill` for each tensor, in order, with the position of its leaf in the element and the position of its
+    /// component among the leaf's `replicas` components.
     pub(super) fn for_each_component(
         &mut self,
         replicas: usize,
@@ -141,7 +141,7 @@ impl ElementBuffer {
         if ours { Ok(()) } else { Err(in_use()) }
     }
 
-    /// Gives each tensor, in order, to `fill`, with the memory that is its own to use.
+    /// Calls `fill` for each tensor, in order, with the memory that belongs to the tensor.
     pub(super) fn fill(
         &mut self,
         fill: &mut dyn FnMut(usize, &mut LeafBuffer<'_>) -> Result<()>,
@@ -164,8 +164,8 @@ impl Reusable for ElementBuffer {
         let device = nothing.device();
         let parts = TensorParts { storage, dtype, layout, offset, device, share: None };
         let ours = for_each_tensor(value, &mut |tensor| Ok(tensor.try_replace(&parts)));
-        // A consumer may have kept a slice of a tensor beyond the tensor. Asking for exclusive
-        // access, rather than counting, also orders its last access before our next one.
+        // A consumer may hold a slice of a tensor after it has dropped the tensor. A request for exclusive access,
+        // unlike a count of references, also orders the consumer's last access before the next one here.
         matches!(ours, Ok(true))
             && buffers.iter_mut().flatten().all(|buffer| Arc::get_mut(buffer).is_some())
     }
@@ -178,7 +178,7 @@ pub(super) struct LeafBuffer<'a> {
 }
 
 impl LeafBuffer<'_> {
-    /// Makes sure that the slot has `bytes` bytes of memory of its own.
+    /// Makes sure that the slot owns `bytes` bytes of memory.
     pub(super) fn reserve(&mut self, bytes: usize) -> Result<Arc<Storage>> {
         let large_enough = self.buffer.take().filter(|buffer| buffer.bytes() >= bytes);
         let buffer = match large_enough {
@@ -189,8 +189,8 @@ impl LeafBuffer<'_> {
         Ok(buffer)
     }
 
-    /// Makes the tensor a contiguous one of `shape` in memory of its own, of at least `capacity`
-    /// bytes, and returns it for the caller to write.
+    /// Makes the tensor a contiguous one of `shape` in memory of its own, of at least `capacity` bytes. Returns it for
+    /// the caller to write.
     pub(super) fn own(
         &mut self,
         dtype: DType,
@@ -208,27 +208,28 @@ impl LeafBuffer<'_> {
         Ok(self.own_tensor())
     }
 
-    /// The tensor as it was last made, which was in memory of its own, for the caller to write.
+    /// The tensor that was last made in memory of its own, for the caller to write.
     pub(super) fn own_tensor(&mut self) -> TensorMut<'_> {
-        // SAFETY: nobody has the tensor until the buffer is given away, and none of those to whom it
-        // was given before has anything of its memory any more: the pool claims no other buffers.
+        // SAFETY: nobody has the tensor until the buffer is given away. Those to whom it was given before hold nothing
+        // of its memory any more, since the pool claims no other buffers.
         unsafe { self.tensor.assume_exclusive() }
     }
 
-    /// The tensor as it was last made.
+    /// The tensor that was last made.
     pub(super) fn tensor(&self) -> &Tensor {
         self.tensor
     }
 
-    /// Makes the tensor a view of `source`: `layout`, `elements` further on.
+    /// Makes the tensor a view of `source` with `layout`, which starts `elements` elements further on.
     pub(super) fn view(&mut self, source: &Tensor, layout: Layout, elements: usize) -> Result<()> {
         view(self.tensor, source, layout, elements, source.device(), None)
     }
 }
 
-/// Makes `tensor`, which nobody else holds, a view of `source`: `layout`, `elements` further on, on
-/// `device`; or, if that cannot read the memory, a copy of it. What it had before goes back to its pool, in the
-/// order of the device's work, so a pass that is ahead of its replicas holds what they need and no more.
+/// Makes `tensor`, which nobody else holds, a view of `source` on `device`. The view has `layout` and starts `elements`
+/// elements further on. If the device cannot read the memory, the tensor becomes a copy instead. The tensor's old
+/// memory goes back to its pool in the order of the device's work, so that a pass ahead of its replicas holds only what
+/// they need.
 pub(super) fn view(
     tensor: &mut Tensor,
     source: &Tensor,
@@ -254,13 +255,13 @@ pub(super) fn view(
     if tensor.try_replace(&parts) { Ok(()) } else { Err(in_use()) }
 }
 
-/// The error of filling a buffer that was not claimed from its pool.
+/// The error if a buffer is filled that was not claimed from its pool.
 pub(super) fn in_use() -> Error {
     Error::Internal("an element that is in use was to be filled".into())
 }
 
-/// Gives each tensor of a nest to `visit`, as long as that returns true and nobody else holds the
-/// nest; returns whether all were visited.
+/// Calls `visit` for each tensor of a nest, as long as it returns true and nobody else holds the nest. Returns whether
+/// all were visited.
 fn for_each_tensor(
     value: &mut Value,
     visit: &mut dyn FnMut(&mut Tensor) -> Result<bool>,
@@ -297,12 +298,12 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// How often pools of this thread have looked at a buffer, and how many buffers they have made.
+        /// How often pools of this thread have inspected a buffer, and how many buffers they have made.
         static LOOKS_SO_FAR: Cell<usize> = const { Cell::new(0) };
         static MADE_SO_FAR: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// A buffer of one element, which says how often it was looked at.
+    /// A buffer of one element. The second field counts how often it was inspected.
     struct Counted(Arc<()>, usize);
 
     impl Reusable for Counted {
@@ -329,8 +330,8 @@ mod tests {
         (pool, elements)
     }
 
-    /// How many looks at buffers and how many new buffers each element costs a consumer that keeps
-    /// `kept` of them and drops one, which `drop_next` chooses, for each new one.
+    /// The number of inspected buffers and of new buffers for each element. The consumer keeps `kept` elements, and
+    /// drops one, which `drop_next` chooses, for each new one.
     fn costs(kept: usize, mut drop_next: impl FnMut(usize) -> usize) -> (f64, f64) {
         let (mut pool, mut elements) = pool_of(kept);
         let mut claims = |count: usize| {
@@ -346,8 +347,8 @@ mod tests {
         claims(4 * kept)
     }
 
-    /// What an element costs does not depend on how many there are, whether they come back in the
-    /// order in which they went out or in none; and in the long run buffers are used again.
+    /// The cost of an element does not depend on how many there are, nor on whether they come back in the order in
+    /// which they went out. In the long run, buffers are used again.
     #[test]
     fn a_claim_looks_at_a_few_buffers_however_many_there_are() {
         let mut random = ChaCha8Rng::seed_from_u64(1);

@@ -1,4 +1,4 @@
-//! What is known of the elements of a dataset before the first one is there.
+//! What is known of the elements of a dataset before the first one is made.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,37 +10,37 @@ use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
 use crate::text::Text;
 
-/// The greatest number of operations above each other. Each one costs a part of the stack of the thread that
-/// iterates, makes an iterator or releases one.
+/// The largest number of nested operations. Each one takes a part of the stack of the thread that iterates, makes an
+/// iterator or releases one.
 const MAX_DEPTH: usize = 256;
 
-/// The greatest number of operations of an iterator, each of which takes memory. Without it a dataset
-/// that is joined with itself again and again would take twice as much each time.
+/// The largest number of operations of an iterator, each of which takes memory. Without this limit, a dataset that is
+/// repeatedly joined with itself would take twice as much each time.
 const MAX_STAGES: usize = 1 << 16;
 
-/// What is known of a dataset without reading it. An operation begins with those of its first input. It calls
+/// What is known of a dataset without reading it. An operation begins with the facts of its first input. It calls
 /// [`Facts::replace`] if it makes other elements, [`Facts::reorder`] if items come in another order, and
-/// [`Facts::need_all_files`] if a share of the files would not give a share of its elements.
+/// [`Facts::need_all_files`] if a share of the files would not make a share of its elements.
 #[derive(Clone)]
 pub(super) struct Facts {
     pub(super) spec: ElementSpec,
     pub(super) cardinality: Cardinality,
-    /// The size of the batches that the elements are, if the spec does not say it.
+    /// The size of the batches that are the elements, if the spec does not contain it.
     pub(super) batches: Option<BatchSize>,
-    /// How often the elements were batched, as far as that is certain; and whether the log has said that this
-    /// is probably not as the program means it.
+    /// How often the elements were batched, as far as that is certain, and whether the log has already warned that the
+    /// program probably does not intend this.
     pub(super) batched: Option<(Batched, Arc<AtomicBool>)>,
-    /// The files that the elements are read from, if they are.
+    /// The files that the elements are read from, if there are any.
     pub(super) files: Option<Files>,
-    /// The arrays of which the elements are rows, if they are.
+    /// The arrays whose rows are the elements, if they are rows.
     pub(super) rows: Option<RowFacts>,
-    /// How many operations lie above each other, the source included.
+    /// How many operations are nested, the source included.
     pub(super) depth: usize,
-    /// How many operations an iterator has, the sources included: as often as each is used.
+    /// How many operations an iterator has, the sources included. An operation counts as often as it is used.
     pub(super) stages: usize,
 }
 
-/// How many rows the elements of a dataset have, where a batching operation has said so.
+/// How many rows the elements of a dataset have, if a batching operation has set it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BatchSize {
     /// The rows of a full batch.
@@ -68,37 +68,37 @@ pub(super) struct Files {
     /// A hash of their names, in order.
     pub(super) names: u64,
     pub(super) first: Text,
-    /// How many rows a batch has, if that is known of the batches that the elements were made of alone.
+    /// How many rows a batch has, if that is known from the batches that the elements were made of.
     pub(super) rows: Option<usize>,
-    /// Which operation needs the elements of all files, if one does: over a share of the files it would not make
+    /// The operation that needs the elements of all files, if there is one: over a share of the files it would not make
     /// a share of its elements.
     pub(super) whole: Option<&'static str>,
 }
 
-/// Elements that are rows of arrays. Passes over them are passes over row numbers.
+/// What is known of elements that are rows of arrays. Passes over them are passes over row numbers.
 #[derive(Clone)]
 pub(super) struct RowFacts {
     pub(super) arrays: Arc<Arrays>,
-    /// Whether all rows come, in their own order.
+    /// Whether all rows come, in the arrays' own order.
     pub(super) in_order: bool,
 }
 
 impl Facts {
-    /// Of a source of such elements.
+    /// The facts of a source of elements like `spec`.
     pub(super) fn source(spec: ElementSpec, cardinality: Cardinality) -> Facts {
         let (batches, batched, files, rows) = (None, None, None, None);
         Facts { spec, cardinality, batches, batched, files, rows, depth: 1, stages: 1 }
     }
 
-    /// Of the rows of `arrays`.
+    /// The facts of the rows of `arrays`.
     pub(super) fn of_arrays(spec: ElementSpec, arrays: &Arc<Arrays>) -> Facts {
         let rows = Some(RowFacts { arrays: Arc::clone(arrays), in_order: true });
         let batched = Some((Batched::Never, Arc::default()));
         Facts { rows, batched, ..Facts::source(spec, Cardinality::Exact(arrays.rows)) }
     }
 
-    /// Those of the first of `inputs`, above which one more operation lies, which is applied to them all.
-    /// INVALID_ARGUMENT if too many lie above each other, or beside each other.
+    /// The facts of the first of `inputs`, with one more operation, which is applied to all of `inputs`.
+    /// INVALID_ARGUMENT if too many operations are nested, or if there are too many in all.
     pub(super) fn above(inputs: &[&Facts]) -> Result<Facts> {
         let (mut deepest, mut stages) = (0, 1_usize);
         for input in inputs {
@@ -128,7 +128,7 @@ impl Facts {
         Ok(Facts { depth: deepest + 1, stages, ..inputs[0].clone() })
     }
 
-    /// The size of the batches that the elements are, as far as it is known before the first one.
+    /// The size of the batches that are the elements, as far as it is known before the first one.
     pub(super) fn batch_size(&self) -> Option<BatchSize> {
         match self.spec.rows() {
             Some(rows) => {
@@ -140,14 +140,14 @@ impl Facts {
         }
     }
 
-    /// The arrays of which the elements are all rows, in their own order, if they are.
+    /// The arrays, if the elements are all of their rows in the arrays' own order.
     pub(super) fn rows_in_order(&self) -> Option<&Arrays> {
         self.rows.as_ref().filter(|rows| rows.in_order).map(|rows| &*rows.arrays)
     }
 
-    /// Other items come, or in another order: so many.
+    /// Records that other items come, or the same in another order. Their number is `cardinality`.
     pub(super) fn reorder(&mut self, cardinality: Cardinality) {
-        // Where all elements still come, so do their rows.
+        // If all elements still come, so do all of their rows.
         let all = cardinality == self.cardinality;
         self.batches = self.batches.map(|size| size.with_total(size.total.filter(|_| all)));
         self.cardinality = cardinality;
@@ -156,7 +156,7 @@ impl Facts {
         }
     }
 
-    /// Only the rows in `range` of the arrays of `input` come, if those come in their own order.
+    /// Records that only the rows in `range` come, if those of `input` come in the arrays' own order.
     pub(super) fn take_rows(&mut self, input: &Facts, range: Range<u64>) -> Result<()> {
         if let Some(arrays) = input.rows_in_order() {
             let part = arrays.part(range.start.min(arrays.rows), range.end.min(arrays.rows))?;
@@ -165,7 +165,7 @@ impl Facts {
         Ok(())
     }
 
-    /// The same operation over a share of the files does not make a share of the elements. `why` names the
+    /// Records that the same operation over a share of the files does not make a share of the elements. `why` names the
     /// operation.
     pub(super) fn need_all_files(&mut self, why: &'static str) {
         if let Some(files) = &mut self.files {
@@ -173,12 +173,12 @@ impl Facts {
         }
     }
 
-    /// More than one batch of a pass may be partial.
+    /// Records that more than one batch of a pass may be partial.
     pub(super) fn have_partial_batches(&mut self) {
         self.batches = self.batches.map(|size| BatchSize { one_partial: false, ..size });
     }
 
-    /// The elements are others, of which `spec` says what they look like.
+    /// Records that the operation makes other elements, which `spec` describes.
     pub(super) fn replace(&mut self, spec: ElementSpec) {
         (self.spec, self.batches, self.batched, self.rows) = (spec, None, None, None);
     }
@@ -188,7 +188,7 @@ impl Facts {
         self.batched.as_ref().map(|(often, _)| *often)
     }
 
-    /// The elements were batched so often.
+    /// Records how often the elements were batched.
     pub(super) fn batch(&mut self, times: Batched) {
         self.batched = Some((times, Arc::default()));
     }
@@ -200,7 +200,7 @@ impl BatchSize {
     }
 }
 
-/// How often the elements of all `inputs` were batched, if that is the same.
+/// How often the elements of all `inputs` were batched, if the answer is the same for all.
 pub(super) fn common_batched(inputs: &[&Facts]) -> Option<(Batched, Arc<AtomicBool>)> {
     let (first, others) = inputs.split_first()?;
     let times = first.times_batched();
@@ -208,7 +208,7 @@ pub(super) fn common_batched(inputs: &[&Facts]) -> Option<(Batched, Arc<AtomicBo
     first.batched.clone().filter(|_| same)
 }
 
-/// The batch size of the datasets if it is known of all and the same.
+/// The batch size of the datasets, if it is known and the same for all.
 pub(super) fn common_batch_size(inputs: &[&Facts]) -> Option<BatchSize> {
     let mut sizes = inputs.iter().map(|input| input.batch_size());
     let first = sizes.next()??;

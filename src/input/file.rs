@@ -1,4 +1,4 @@
-//! Files of arrays: opening them, reading the elements, and what can be wrong with them.
+//! Files of arrays: opening them, reading their elements, and the errors that occur.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -17,21 +17,20 @@ use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor, TensorMut};
 /// No DEFLATE stream expands further than this (RFC 1951: a match of 258 bytes takes 2 bits).
 pub(super) const LARGEST_EXPANSION: u64 = 1032;
 
-/// How much is decompressed or converted at a time: a multiple of every element's size.
+/// The number of bytes that are decompressed or converted at a time: a multiple of every element's size.
 const CHUNK: usize = 64 << 10;
 
-/// The error of a file that is not what it is taken for.
+/// The error for a file that does not have the expected format.
 pub(crate) fn wrong(path: &Path, problem: impl std::fmt::Display) -> Error {
     Error::invalid("path", format!("'{}': {problem}", path.display()))
 }
 
-/// The error of a file that is damaged.
+/// The error for a damaged file.
 pub(crate) fn damaged(path: &Path, problem: impl std::fmt::Display) -> Error {
     Error::DataLoss(format!("'{}': {problem}", path.display()))
 }
 
-/// The error of reading a file: what the system has refused, or DATA_LOSS where a reader does not understand
-/// the bytes that it was given.
+/// The error for a failed read: the system's error, or DATA_LOSS if the reader does not understand the bytes.
 pub(crate) fn failed(path: &Path, error: &io::Error) -> Error {
     if error.raw_os_error().is_some() || error.kind() == io::ErrorKind::OutOfMemory {
         return Error::of_system(format_args!("'{}'", path.display()), error);
@@ -39,7 +38,7 @@ pub(crate) fn failed(path: &Path, error: &io::Error) -> Error {
     damaged(path, format!("cannot be read or decompressed: {error}"))
 }
 
-/// The array in a file, if it has slices along dimension 0.
+/// Returns `array`, which a file holds, if it has slices along dimension 0.
 pub(super) fn with_slices(path: &Path, array: Tensor) -> Result<Tensor> {
     if array.shape().rank() == 0 {
         return Err(wrong(path, "it holds a scalar, which has no slices"));
@@ -49,7 +48,7 @@ pub(super) fn with_slices(path: &Path, array: Tensor) -> Result<Tensor> {
 
 /// Opens a regular file that is not empty.
 pub(crate) fn open(path: &Path) -> Result<File> {
-    // Asked before opening: opening a pipe would wait for a writer.
+    // The type is checked before the file is opened, because opening a pipe would wait for a writer.
     let metadata = fs::metadata(path).map_err(|error| failed(path, &error))?;
     if !metadata.is_file() {
         return Err(wrong(path, "not a regular file"));
@@ -65,7 +64,7 @@ pub(super) fn map(path: &Path) -> Result<Mmap> {
     memory::map(&open(path)?).map_err(|error| failed(path, &error))
 }
 
-/// INVALID_ARGUMENT for an array of a rank that is not supported.
+/// Returns INVALID_ARGUMENT for an array whose rank is not supported.
 pub(super) fn check_rank(path: &Path, rank: usize) -> Result<()> {
     match rank <= MAX_RANK {
         true => Ok(()),
@@ -73,7 +72,7 @@ pub(super) fn check_rank(path: &Path, rank: usize) -> Result<()> {
     }
 }
 
-/// The elements that a file's header announces.
+/// The elements that a file's header describes.
 pub(crate) struct FileElements {
     pub(crate) dtype: DType,
     pub(crate) shape: Shape,
@@ -82,7 +81,7 @@ pub(crate) struct FileElements {
 }
 
 impl FileElements {
-    /// The error of a file that has another number of bytes than the elements.
+    /// The error for a file whose number of bytes does not fit the elements.
     pub(crate) fn wrong_length(&self, path: &Path, present: &str) -> Error {
         damaged(
             path,
@@ -93,7 +92,7 @@ impl FileElements {
         )
     }
 
-    /// Elements of this shape. DATA_LOSS if it is larger than memory.
+    /// Elements of this shape. Returns DATA_LOSS if they would not fit into memory.
     pub(super) fn new(
         path: &Path,
         dtype: DType,
@@ -107,7 +106,7 @@ impl FileElements {
         Ok(FileElements { dtype, shape, data_bytes, big_endian })
     }
 
-    /// Checks that the elements have as many bytes as there are.
+    /// Checks that the file has exactly the bytes of the elements.
     pub(super) fn check_length(&self, path: &Path, present: u64) -> Result<()> {
         match present == self.data_bytes {
             true => Ok(()),
@@ -115,21 +114,21 @@ impl FileElements {
         }
     }
 
-    /// The elements behind the first `offset` bytes of a mapped file, where they are as in memory.
+    /// The elements after the first `offset` bytes of a mapped file. Their bytes are those of memory.
     pub(super) fn mapped(&self, map: Mmap, offset: usize) -> Result<Tensor> {
         let storage = Arc::new(memory::mapped_storage(map));
         Tensor::from_storage(storage, self.dtype, Layout::row_major(self.shape), offset)
     }
 
-    /// Whether the bytes are those of elements in this machine's memory.
+    /// Whether the bytes in the file equal the bytes of the elements in this machine's memory.
     pub(super) fn as_in_memory(&self) -> bool {
-        // Any byte but 0 is true in a file, only 1 is in memory.
+        // In a file any byte except 0 is true; in memory only 1 is.
         self.dtype != DType::Bool
             && (self.dtype.size() == 1 || self.big_endian == cfg!(target_endian = "big"))
     }
 
-    /// Reads the elements into memory, in the machine's byte order. Reads no more than the header
-    /// says, and one byte to see that there is no more.
+    /// Reads the elements into memory, in the machine's byte order. It reads no more than the header describes, and one
+    /// byte to check that there is no more.
     pub(super) fn read(&self, path: &Path, stream: &mut impl Read) -> Result<Tensor> {
         Tensor::made(self.dtype, self.shape, DeviceId::HOST, |to| self.read_into(path, stream, to))
     }
@@ -161,7 +160,7 @@ impl FileElements {
     }
 }
 
-/// Reads as much of `target` as there is.
+/// Reads as much as there is, up to the length of `target`.
 pub(super) fn read_up_to(path: &Path, stream: &mut impl Read, target: &mut [u8]) -> Result<usize> {
     let mut got = 0;
     while got < target.len() {
@@ -175,7 +174,7 @@ pub(super) fn read_up_to(path: &Path, stream: &mut impl Read, target: &mut [u8])
     Ok(got)
 }
 
-/// Reads all of `target`, which is `what`.
+/// Fills `target`. Messages name its contents by `what`.
 pub(super) fn fill(
     path: &Path,
     stream: &mut impl Read,

@@ -1,11 +1,11 @@
-//! Pipelines over files of which each rank reads some: what they are made of, and what stands in the way.
+//! Pipelines over files of which each rank reads some: whether a pipeline can be divided like this, and why not.
 
 use crate::error::{Error, Result};
 use crate::input::facts::{Facts, Files};
 use crate::strategy::ranks::agreement;
 
-/// One of several shares of the files of a pipeline: file i belongs to share i mod the number of shares. The
-/// files of all sources are counted, one source after the other.
+/// One of several shares of the files of a pipeline. File i belongs to share i mod the number of shares. The files of
+/// all sources are numbered consecutively, one source after the other.
 pub(super) struct FileShare {
     shares: usize,
     index: usize,
@@ -24,13 +24,13 @@ impl FileShare {
         has
     }
 
-    /// Which of the shares it is, and of how many.
+    /// The index of the share, and the number of shares.
     pub(super) fn place(&self) -> (usize, usize) {
         (self.index, self.shares)
     }
 }
 
-/// The files of datasets that come one after the other: either all are made of files or none is.
+/// The files of datasets that follow one another. Either all of the datasets are made of files, or none is.
 pub(super) fn joined(inputs: &[&Facts]) -> Option<Files> {
     let of: Vec<&Files> = inputs.iter().filter_map(|input| input.files.as_ref()).collect();
     let mixed = "concatenate with what is not made of files";
@@ -47,22 +47,22 @@ pub(super) fn joined(inputs: &[&Facts]) -> Option<Files> {
 }
 
 impl Facts {
-    /// How many rows a full batch has, as far as that is known.
+    /// How many rows a full batch has, if that is known.
     pub(super) fn rows_of_batches(&self) -> Option<usize> {
         let size = self.batch_size().map(|size| size.rows);
         size.or_else(|| self.files.as_ref()?.rows)
     }
 
-    /// The elements are batches of so many rows, if they are made of files.
+    /// Records how many rows a batch has, if the elements are made of files.
     pub(super) fn set_file_rows(&mut self, rows: Option<usize>) {
         if let Some(files) = &mut self.files {
             files.rows = rows;
         }
     }
 
-    /// The files of the pipeline, and how many rows a full batch has, if `ranks` ranks can have some files each.
+    /// The files of the pipeline, and how many rows a full batch has, if each of `ranks` ranks can have some files.
     ///
-    /// INVALID_ARGUMENT: why they cannot.
+    /// INVALID_ARGUMENT if they cannot. The message says why.
     pub(super) fn files_for(&self, ranks: usize) -> Result<(&Files, usize)> {
         let refused = |problem: String| {
             Error::invalid("sharding", format!("files are to be dealt out to ranks, and {problem}"))

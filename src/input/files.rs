@@ -1,4 +1,4 @@
-//! Files as a source: the elements of the datasets that a function of the caller's makes of them.
+//! Files as a source. A function of the caller makes a dataset of each file, whose elements follow.
 
 use crate::input::arguments::in_range;
 use crate::input::dataset::{Dataset, Operation};
@@ -20,24 +20,25 @@ use crate::strategy::ranks::agreement;
 use crate::text::Text;
 use crate::values::Value;
 
-/// More files than this are not read by turns.
+/// The largest number of files that are read in turn.
 const MAX_AT_ONCE: i64 = 4096;
 
-/// As how many transformations a dataset of files counts, and one fewer than which may be in the datasets
-/// that are made of the files: those are not known when the pipeline is built.
+/// A dataset of files counts as this many transformations. The datasets of single files may have one fewer than this,
+/// since they are not known when the pipeline is built.
 const DEPTH: usize = 128;
 
-/// How files are read. The default is one after the other, in the order in which they are given.
+/// How files are read. By default they are read one after the other, in the order of the list.
 #[derive(Clone, Debug)]
 pub struct FilesOptions {
-    /// What the elements of all files look like; none: as those of the first file, which is opened to see.
+    /// What the elements of all files look like. Without it, they look like those of the first file, which is opened to
+    /// find out.
     pub element_spec: Option<ElementSpec>,
-    /// From how many files elements come in turn.
+    /// The number of files from which elements come in turn.
     pub files_at_once: i64,
-    /// How many elements come from one file before it is the next one's turn.
+    /// How many elements come from one file before the next file's turn.
     pub elements_in_turn: i64,
-    /// The seed of random orders of the files, another one in each pass and each round; none: in the order
-    /// in which they are given.
+    /// The seed of random orders of the files. Each pass and each round has its own order. Without a seed, files are
+    /// read in the order of the list.
     pub shuffle_files: Option<u64>,
 }
 
@@ -48,31 +49,29 @@ impl Default for FilesOptions {
     }
 }
 
-/// A file that is to be read.
+/// A file to read.
 #[derive(Clone, Copy, Debug)]
 pub struct File<'a> {
-    /// Its place in the list of files.
+    /// Its index in the list of files.
     pub number: usize,
-    /// Its name, as it was given.
+    /// Its path, as the caller passed it.
     pub path: &'a Text,
 }
 
 type OpenFunction = Arc<dyn Fn(File<'_>) -> Result<Dataset> + Send + Sync>;
 
 impl Dataset {
-    /// The elements of the datasets that `open` makes of files, which are known by their `paths`: what is
-    /// at a path, if anything, is known to the function alone.
+    /// The elements of the datasets that `open` makes of the files at `paths`. Only the function interprets a path.
     ///
-    /// A file is opened when its first element is wanted, and again in each pass and each round; it is
-    /// closed when its dataset has ended. A shuffle in the dataset of one file therefore has the same order
-    /// in each round; one of the dataset of all files has not. Where ranks read files of their own
-    /// ([`Sharding::File`](crate::input::Sharding::File)), file i is opened by one of them alone.
+    /// A file is opened when its first element is requested, and again in each pass and each round. It is closed when
+    /// its dataset has ended. So a shuffle in the dataset of one file has the same order in each round, and a shuffle
+    /// of the dataset of all files does not. If ranks read separate files
+    /// ([`Sharding::File`](crate::input::Sharding::File)), only one rank opens file i.
     ///
-    /// A file that cannot be opened is the failure of the element that is asked for then, and left out;
-    /// after RESOURCE_EXHAUSTED it is opened again instead.
-    /// INVALID_ARGUMENT: no files, numbers that are below 1, more than 4096 files at once, a spec without
-    /// tensors; while iterating, elements that are not as the spec says, and a file's dataset of more than
-    /// 127 transformations, of which a dataset of files counts as 128.
+    /// If a file cannot be opened, the request for its first element fails, and the file is left out. After
+    /// RESOURCE_EXHAUSTED it is opened again instead. INVALID_ARGUMENT: no files, numbers below 1, more than 4096 files
+    /// at once, a spec without tensors. While iterating, INVALID_ARGUMENT: elements that do not match the spec, and a
+    /// dataset of a file with more than 127 transformations; a dataset of files counts as 128.
     pub fn from_files(
         paths: &[&str],
         open: impl Fn(File<'_>) -> Result<Dataset> + Send + Sync + 'static,
@@ -90,7 +89,7 @@ impl Dataset {
             open: Arc::new(open),
             spec: ElementSpec::tuple(Vec::new())?,
             at_once,
-            // Nobody's turn ends where it is nobody else's.
+            // With one open file, a turn never has to end.
             in_turn: if at_once == 1 { u64::MAX } else { in_turn },
             shuffle: shuffle_files,
         };
@@ -106,19 +105,19 @@ impl Dataset {
     }
 }
 
-/// Files of a list that are read: all, or some.
+/// The files of a list that are read: all, or some.
 #[derive(Clone)]
 struct FileList {
     source: Arc<FileSource>,
-    /// The numbers of the files that are read.
+    /// The indices of the files that are read.
     own: Arc<Vec<usize>>,
-    /// Which share of the list they are, if they are not all.
+    /// The index of the share that is read and the number of shares, if not the whole list is read.
     share: Option<(usize, usize)>,
-    /// In which order they are opened; none: in that of the list.
+    /// The random order in which the files are opened. Without it, they are opened in the order of the list.
     order: Option<Shuffle>,
 }
 
-/// The files, and how they are read.
+/// The list of files, and how they are read.
 struct FileSource {
     paths: Vec<Text>,
     open: OpenFunction,
@@ -129,7 +128,7 @@ struct FileSource {
 }
 
 impl FileSource {
-    /// The dataset that the function makes of the file with this number.
+    /// The dataset that the function makes of the file with index `number`.
     fn dataset(&self, number: usize) -> Result<Dataset> {
         let path = &self.paths[number];
         let dataset = (self.open)(File { number, path })?;
@@ -147,7 +146,7 @@ impl FileSource {
         Ok(dataset)
     }
 
-    /// As [`FileSource::dataset`], with elements that can be as the spec says.
+    /// The dataset of [`FileSource::dataset`], after a check that its elements can match the spec.
     fn fitting(&self, number: usize) -> Result<Dataset> {
         let dataset = self.dataset(number)?;
         let other = dataset.element_spec();
@@ -234,32 +233,32 @@ struct FilesPass {
     source: Arc<FileSource>,
     own: Arc<Vec<usize>>,
     order: Box<dyn Pass<u64>>,
-    /// The place of the file that there was no memory to open.
+    /// The position of the file to open next, held if there was no memory to open it.
     place: Held<u64>,
-    /// Whether there is none left to be opened.
+    /// Whether all files have been opened.
     all_opened: bool,
     /// The files that are being read.
     open: Vec<OpenFile>,
-    /// Whose turn it is, and how many elements it still gives.
+    /// The position in `open` of the file whose turn it is; `left` counts the elements that remain of its turn.
     turn: usize,
     left: u64,
-    /// Whether the one whose turn it was has ended, so that the next file is opened in its place.
+    /// Whether the file whose turn it was has ended, so that the next file is opened in its place.
     vacant: bool,
-    /// For how many more elements downstream the pools have room.
+    /// The number of additional elements downstream for which the pools have reserved memory.
     reserved: usize,
     announced: bool,
 }
 
 struct OpenFile {
-    /// Its place among those that are read.
+    /// Its position among the files that are read.
     place: u64,
-    /// What it is made of, as a hash: the description of a pipeline cannot say.
+    /// A hash of its dataset's description, which the description of the whole pipeline cannot contain.
     pipeline: u64,
     pass: Box<dyn Pass<Value>>,
 }
 
 impl FilesPass {
-    /// Opens the file at this place among those that are read.
+    /// Opens the file at position `place` among those that are read.
     fn opened(&self, place: u64) -> Result<OpenFile> {
         let number = self.own.get(place as usize).copied();
         let number = number.ok_or_else(|| Error::Internal("a file that is not there".into()))?;
@@ -273,7 +272,7 @@ impl FilesPass {
         Ok(OpenFile { place, pipeline: agreement(&description.stages()), pass })
     }
 
-    /// Opens as many files as are read at once. Whether there is any.
+    /// Opens files until as many are open as are read at once. Returns whether any is open.
     fn provide(&mut self) -> Result<bool> {
         while self.open.len() < self.source.at_once && !self.all_opened {
             let Some(place) = self.place.next(&mut *self.order)? else {
@@ -293,7 +292,7 @@ impl FilesPass {
         Ok(!self.open.is_empty())
     }
 
-    /// An element has come from the file whose turn it is.
+    /// Counts an element from the file whose turn it is.
     fn gave(&mut self) {
         self.left -= 1;
         if self.left == 0 {
@@ -302,7 +301,7 @@ impl FilesPass {
         }
     }
 
-    /// The file whose turn it is has ended.
+    /// Closes the file whose turn it is, which has ended.
     fn close(&mut self) {
         drop(self.open.remove(self.turn));
         self.vacant = true;

@@ -1,4 +1,4 @@
-//! Elements that the caller has made.
+//! Datasets of elements that the caller has already made.
 
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Operation};
@@ -15,8 +15,8 @@ use crate::input::pass::Pass;
 use crate::values::Value;
 
 impl Dataset {
-    /// One element: `element`, a tensor or a nest of tensors. The tensors are shared, not copied,
-    /// and must not be written while the dataset or its element is in use.
+    /// A dataset of one element: `element`, a tensor or a nest of tensors. The tensors are shared, not copied. They
+    /// must not be written while the dataset or its element is in use.
     ///
     /// INVALID_ARGUMENT: per-replica values, variables, no tensor at all.
     pub fn from_tensors(element: &Value) -> Result<Dataset> {
@@ -28,10 +28,10 @@ impl Dataset {
         of_elements(spec, vec![memory::read_only_value(element)?])
     }
 
-    /// One element for each tensor. They have one dtype and rank; their shapes may differ, so that
-    /// the element spec has no sizes. They are shared as by [`Dataset::from_tensors`].
+    /// A dataset with one element for each tensor. The tensors have the same dtype and rank. Their shapes may differ,
+    /// so the element spec has no sizes. They are shared as by [`Dataset::from_tensors`].
     ///
-    /// INVALID_ARGUMENT: no tensors, another dtype or rank.
+    /// INVALID_ARGUMENT: no tensors, tensors of different dtypes or ranks.
     pub fn elements(tensors: &[Tensor]) -> Result<Dataset> {
         let first = tensors.first().ok_or_else(|| {
             Error::invalid(

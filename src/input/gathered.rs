@@ -1,4 +1,4 @@
-//! Elements that are each made of several elements of an input.
+//! Passes that make each element of several elements of an input.
 
 use crate::error::Result;
 use crate::error::memory::reserve;
@@ -12,15 +12,15 @@ use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
 use crate::input::spec::ElementSpec;
 use crate::values::Value;
 
-/// What there may be no memory for.
+/// The name of these elements in the message if there is no memory for them.
 const GATHERED: &str = "elements of a batch";
 
 /// How one element is made of several.
 pub(super) trait Make: Send + 'static {
-    /// Whether what is made holds on to the elements that it was made of.
+    /// Whether the result refers to the elements of which it was made.
     const IS_VIEW: bool;
 
-    /// Makes the element of `buffer` of `elements`, of which there is at least one.
+    /// Makes the element in `buffer` of `elements`, of which there is at least one.
     fn make(
         &mut self,
         elements: &[Value],
@@ -29,7 +29,7 @@ pub(super) trait Make: Send + 'static {
     ) -> Result<()>;
 }
 
-/// A pass over elements like `spec`, of which `make` makes each of as many elements of `input` as `batch` says.
+/// Starts a pass over elements like `spec`. `make` makes each of them of as many elements of `input` as `batch` says.
 pub(super) fn start<M: Make>(
     batch: BatchParameters,
     spec: &ElementSpec,
@@ -37,7 +37,7 @@ pub(super) fn start<M: Make>(
     make: M,
     mut input: Box<dyn Pass<Value>>,
 ) -> Box<dyn Pass<Value>> {
-    // Those that are gathered, and of views those of the element that the consumer has.
+    // The gathered elements; and, for views, also those of the element that the consumer holds.
     let elements = if M::IS_VIEW { 2 } else { 1 };
     input.reserve(if batch.size > 1 { batch.size.saturating_mul(elements) } else { 1 });
     let (spec, taken, replay) = (spec.clone(), Vec::new(), ReplayLog::default());
@@ -56,8 +56,8 @@ pub(super) fn start<M: Make>(
 struct GatherPass<M> {
     batch: BatchParameters,
     spec: ElementSpec,
-    /// The elements of the batch or step at hand. They stay if the next one fails, or if there is no memory for
-    /// what is made of them.
+    /// The elements of the current batch or step. They stay if the next one fails, or if there is no memory for the
+    /// result.
     taken: Vec<Value>,
     replay: ReplayLog,
     numbering: Numbering,
@@ -68,10 +68,11 @@ struct GatherPass<M> {
 
 impl<M: Make> GatherPass<M> {
     fn gather(&mut self) -> Result<Option<Value>> {
-        // The input can use again the elements that only idle ones of ours are views of.
+        // Once the idle elements of this pass are released, the input can use the memory of the elements they referred
+        // to.
         self.pool.release_idle();
         while self.taken.len() < self.batch.size {
-            // Room first, so that an element is not lost for want of it.
+            // The memory is reserved first, so that no element is lost if there is none.
             reserve(&mut self.taken, 1, GATHERED)?;
             let Some(element) = self.replay.next(&mut *self.input)? else { break };
             self.taken.push(element);
@@ -83,7 +84,7 @@ impl<M: Make> GatherPass<M> {
         let buffer = self.pool.claim(|| ElementBuffer::new(&self.spec))?;
         let made = self.make.make(&self.taken, &self.numbering, buffer);
         if made.is_err() {
-            // What is on its GPU already makes room for others meanwhile.
+            // Meanwhile, the parts that are already on their GPUs release memory for other elements.
             buffer.release();
         }
         let made = made.map(|()| buffer.value());

@@ -1,4 +1,4 @@
-//! Elements that the caller makes while they are asked for.
+//! Elements that the caller makes on request.
 
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Operation};
@@ -11,30 +11,29 @@ use crate::input::position::{StateReader, StateWriter, unfit};
 use crate::input::spec::ElementSpec;
 use crate::values::Value;
 
-/// One pass through elements that the caller makes. Used by one thread at a time, which need not
-/// be the same one each time.
+/// One pass over elements that the caller makes. Only one thread at a time uses it, not always the same one.
 pub trait Generator: Send {
-    /// The next element, or nothing at the end. Not called again after the end before
-    /// [`Generator::reset`]. After an error it may be called again.
+    /// The next element, or nothing at the end. After the end it is not called again before [`Generator::reset`]. After
+    /// an error it may be called again.
     fn next(&mut self) -> Result<Option<Value>>;
 
-    /// Goes back to the beginning. Called on a new generator too, as often as it was on one whose
-    /// place it takes.
+    /// Goes back to the beginning. A new generator that replaces another one is also reset, as often as the other one
+    /// was.
     fn reset(&mut self) -> Result<()>;
 }
 
 type Begin = Arc<dyn Fn() -> Result<Box<dyn Generator>> + Send + Sync>;
 
 impl Dataset {
-    /// The elements of generators, which are as `element_spec` says. `begin` makes a generator
-    /// for each pass, when its first element is asked for; passes know nothing of each other.
+    /// The elements of generators, which match `element_spec`. `begin` makes a generator for each pass when its first
+    /// element is requested. Passes are independent of each other.
     ///
-    /// A generator's place can only be found again by going there: a restored pass begins one, resets
-    /// it as often as the other one was, and asks for as many elements as that one had given since.
-    /// It must give the same ones then.
+    /// The position of a generator can be restored only by repeating its calls. A restored pass begins a generator,
+    /// resets it as often as the other one was, and requests as many elements as the other one has returned since then.
+    /// The new generator must return the same elements.
     ///
-    /// INVALID_ARGUMENT: a spec without tensors, or with per-replica values; while iterating, an
-    /// element that is not as the spec says.
+    /// INVALID_ARGUMENT: a spec without tensors, or with per-replica values; while iterating, an element that does not
+    /// match the spec.
     pub fn from_generator(
         element_spec: ElementSpec,
         begin: impl Fn() -> Result<Box<dyn Generator>> + Send + Sync + 'static,
@@ -73,30 +72,30 @@ impl Operation for Generated {
 
 struct GeneratedPass {
     generated: Generated,
-    /// None until the first element is asked for.
+    /// None until the first element is requested.
     generator: Option<Box<dyn Generator>>,
     done: Done,
-    /// An element that came while the place of another pass was looked for, and that that one had not
-    /// had yet.
+    /// An element that came while the pass restored another pass's position, and that the other pass had not yet
+    /// received.
     next: Option<Value>,
     ended: bool,
 }
 
-/// What a generator has done.
+/// What was done with a generator.
 #[derive(Clone, Copy, Default)]
 struct Done {
     /// How often it was reset.
     resets: u64,
-    /// How many elements it has given since.
+    /// How many elements it has returned since.
     elements: u64,
     /// How often it has failed since.
     failures: u64,
-    /// How often it has failed since it gave the last element.
+    /// How often it has failed since it returned the last element.
     last_failures: u64,
 }
 
 impl GeneratedPass {
-    /// The next element of the generator.
+    /// Requests the next element from the generator.
     fn ask(&mut self) -> Result<Option<Value>> {
         let generator = match &mut self.generator {
             Some(generator) => generator,
@@ -117,9 +116,9 @@ impl GeneratedPass {
         element
     }
 
-    /// Has a new generator do what another has done. That one may have failed for reasons that are
-    /// gone, or with elements that fail again: so elements are counted, and as many failures passed
-    /// over as it had.
+    /// Repeats with a new generator what was done with another one. The other one may have failed for reasons that no
+    /// longer exist, or at elements that fail again. So elements are counted, and at most as many failures are ignored
+    /// as the other one had.
     fn repeat(&mut self, other: Done) -> Result<()> {
         let generator = self.generator.insert((self.generated.begin)()?);
         for _ in 0..other.resets {
@@ -200,7 +199,7 @@ impl Pass<Value> for GeneratedPass {
         (self.generator, self.next, self.ended) = (None, None, false);
         self.done = Done { resets: done.resets, ..Done::default() };
         if begun {
-            // At the end there is nothing to come but another round.
+            // At the end, only another round can follow.
             self.repeat(if ended { self.done } else { done })?;
         }
         self.done = done;

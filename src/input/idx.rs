@@ -1,4 +1,4 @@
-//! IDX files, the format of MNIST and its kin.
+//! IDX files, the format of MNIST and similar data sets.
 //!
 //! Two zero bytes, a type code, the rank; the size of each dimension as a big-endian 32-bit
 //! number; the elements in row-major order, big-endian. (Y. LeCun, C. Cortes, C. Burges: "The
@@ -16,16 +16,17 @@ use crate::input::file::{self, FileElements, LARGEST_EXPANSION, damaged, wrong};
 use crate::tensor::{DType, Tensor};
 
 impl Dataset {
-    /// The slices along dimension 0 of the arrays in IDX files, plain or compressed by gzip, which have equally
-    /// many, such as images and labels; else as [`Dataset::from_named_arrays`].
+    /// The slices along dimension 0 of the arrays in IDX files, which are plain or compressed by gzip. The arrays, such
+    /// as images and labels, must have the same number of slices. The
+    /// elements have the structure of those of [`Dataset::from_named_arrays`].
     ///
-    /// Plain files of 8-bit elements are mapped into memory: they must not be rewritten or
-    /// shortened while the dataset or an element of it is in use (a read past the new end would
-    /// stop the process). Others are read, decompressed and converted at the call.
+    /// Plain files of 8-bit elements are mapped into memory. They must not be rewritten or shortened while the dataset
+    /// or an element of it is in use, because a read past the new end would stop the process. Other files are read,
+    /// decompressed and converted by this call.
     ///
-    /// INVALID_ARGUMENT: not an IDX file, or an array that has no slices. DATA_LOSS: the file is
-    /// shorter or longer than its header says, or damaged. NOT_FOUND, PERMISSION_DENIED: as the
-    /// system says. RESOURCE_EXHAUSTED: no memory for the array.
+    /// INVALID_ARGUMENT: not an IDX file, or an array that has no slices. DATA_LOSS: the file is shorter or longer than
+    /// its header says, or damaged. NOT_FOUND, PERMISSION_DENIED: as the system reports. RESOURCE_EXHAUSTED: no memory
+    /// for the array.
     pub fn from_idx_files(paths: &[&str], names: Option<&[&str]>) -> Result<Dataset> {
         let read = |path| file::with_slices(path, read(path)?);
         let arrays = paths.iter().map(|path| read(Path::new(path)));
@@ -61,7 +62,7 @@ fn read(path: &Path) -> Result<Tensor> {
     elements.mapped(map, offset)
 }
 
-/// Reads the header, and nothing behind it.
+/// Reads the header and nothing after it.
 fn read_header(path: &Path, stream: &mut impl Read) -> Result<FileElements> {
     let mut magic = [0; 4];
     file::fill(path, stream, &mut magic, "its magic number")?;

@@ -1,4 +1,4 @@
-//! Datasets of which each rank has its own: all ranks make as many steps as the one with the most.
+//! Datasets of which each rank has its own. All ranks make as many steps as the rank with the most.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::strategy::ranks::{AddQuantity, Call, CollectiveKind, Ranks};
 use crate::tensor::Tensor;
 use crate::values::Value;
 
-/// The ranks that take elements together, each of a dataset of its own.
+/// The ranks that take elements together. Each has its own dataset.
 #[derive(Clone, Debug)]
 pub(super) struct RankGroup {
     ranks: Arc<Ranks>,
-    /// The end comes when one rank has no element, so that there is none without rows.
+    /// Whether the end comes when the first rank has no element, so that no rank gets elements without rows.
     drops_partial: bool,
-    /// The list of files of which each rank reads some, if they do.
+    /// The list of files, if each rank reads some of them.
     files: Option<Files>,
 }
 
@@ -31,7 +31,7 @@ impl RankGroup {
         RankGroup { ranks, drops_partial, files: None }
     }
 
-    /// The same ranks, which read some of these files each.
+    /// The same ranks, each of which reads some of `files`.
     pub(super) fn reading(self, files: &Files) -> RankGroup {
         RankGroup { files: Some(files.clone()), ..self }
     }
@@ -49,23 +49,23 @@ impl fmt::Display for RankGroup {
     }
 }
 
-/// Gives elements while any rank has one: the ranks meet for each. A rank that has none any more gets
-/// elements without rows.
+/// Returns elements as long as any rank has one. The ranks communicate for each element. A rank whose dataset has ended
+/// gets elements without rows.
 pub(super) struct InStepPass {
     group: RankGroup,
     spec: ElementSpec,
-    /// Where the component of each replica is to be.
+    /// The device of each replica's component.
     devices: Arc<[DeviceId]>,
-    /// The element at hand. It stays if the ranks cannot agree.
+    /// The current element. It stays if the ranks cannot agree.
     taken: Held<Value>,
-    /// What stands for an element if there is none.
+    /// The element without rows that replaces a missing one.
     nothing: Option<Value>,
     ended: bool,
     input: Box<dyn Pass<Value>>,
 }
 
 impl InStepPass {
-    /// Of elements like `spec`, for replicas on `devices`.
+    /// A pass over elements like `spec`, for replicas on `devices`.
     pub(super) fn new(
         group: RankGroup,
         spec: ElementSpec,
@@ -79,7 +79,8 @@ impl InStepPass {
 
     fn take(&mut self) -> Result<()> {
         self.ended = self.ended || !self.taken.fill(&mut *self.input)?;
-        // Before the ranks meet: a step that they have agreed on must not fail on one of them.
+        // This is made before the ranks communicate, because a step on which they have agreed must not fail on one of
+        // them.
         if !self.taken.is_some() && self.nothing.is_none() && !self.group.drops_partial {
             self.nothing = Some(nothing(&self.spec, &self.devices)?);
         }
@@ -92,7 +93,7 @@ impl Pass<Value> for InStepPass {
         let own = self.take();
         let has = self.taken.is_some();
         let RankGroup { ranks, drops_partial, files } = &self.group;
-        // Ranks whose lists differ would read some files twice and others not at all.
+        // If the ranks' lists differed, some files would be read twice and others not at all.
         let quantities = |add: &mut AddQuantity<'_>| {
             add(&"the number of files", files.as_ref().map(|files| files.count).into());
             add(&"the first file", files.as_ref().map(|files| files.first.as_str()).into());
@@ -137,7 +138,7 @@ impl Pass<Value> for InStepPass {
     }
 }
 
-/// An element like `spec` without rows, where it has any: scalars are zero.
+/// An element like `spec` without rows. Scalars in it are zero.
 fn nothing(spec: &ElementSpec, devices: &[DeviceId]) -> Result<Value> {
     spec.value(&mut |leaf, replica| {
         let zeros = Tensor::zeros(leaf.dtype, leaf.empty_shape()?, devices[replica])?;

@@ -1,17 +1,17 @@
-//! Passes over items that are known by their numbers.
+//! Passes over items that have numbers.
 
 use crate::error::Result;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 
-/// Items that can be had in any order.
+/// Items that can be made in any order.
 pub(super) trait Indexed: Send + 'static {
     type Item;
 
-    /// The item with this number.
+    /// The item with number `number`.
     fn item(&mut self, number: u64) -> Result<Self::Item>;
 
-    /// As [`Pass::reserve`].
+    /// Reserves memory as [`Pass::reserve`] does.
     fn reserve(&mut self, _items: usize) {}
 }
 

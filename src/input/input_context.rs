@@ -1,23 +1,22 @@
-//! What a function that makes a dataset gets to know about the pipeline it makes it for.
+//! What the caller's function learns about the pipeline for which it makes a dataset.
 
 use crate::error::{Error, Result};
 
-/// The place of an input pipeline among those of a strategy.
+/// The position of an input pipeline among those of a strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputContext {
     /// How many input pipelines there are.
     pub num_input_pipelines: i64,
     /// Which of them this is.
     pub input_pipeline_id: i32,
-    /// The replicas of all pipelines together.
+    /// The number of replicas of all pipelines together.
     pub num_replicas_in_sync: i64,
 }
 
 impl InputContext {
-    /// The elements of a batch of one replica, if all replicas together have `global_batch_size`.
+    /// The number of elements in a replica's batch if all replicas together have `global_batch_size`.
     ///
-    /// INVALID_ARGUMENT: a negative size, one that the number of replicas does not divide, a
-    /// context without replicas.
+    /// INVALID_ARGUMENT: a negative size, one that the number of replicas does not divide, a context without replicas.
     pub fn per_replica_batch_size(&self, global_batch_size: i64) -> Result<i64> {
         let replicas = self.num_replicas_in_sync;
         if replicas < 1 {

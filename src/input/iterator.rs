@@ -16,33 +16,33 @@ use parking_lot::{FairMutex, FairMutexGuard};
 
 /// A pass over a dataset. Threads may share it; each element goes to one of them.
 ///
-/// The pass runs the caller's code (generators, mapped functions, functions that release memory), which may
-/// come back here: a thread that works on the pass already is refused. Other threads wait, and are served in
-/// the order in which they came.
+/// The pass runs code of the caller (generators, mapped functions, functions that release memory). Such code may call
+/// this iterator again: a call from a thread that already works on the pass is refused. Other threads wait, and are
+/// served in the order in which they came.
 ///
-/// Dropping it, also before the end, stops and joins its threads.
+/// Dropping the iterator, even before the end, stops and joins its threads.
 pub struct PassIterator {
     node: WorkNode,
     work: FairMutex<NextElement>,
-    /// The id of the strategy that its elements are distributed for, if they are.
+    /// The id of the strategy for which its elements are distributed, if there is one.
     strategy: Option<u64>,
-    /// Whether several ranks meet for each element, and so know of each other's failures.
+    /// Whether several ranks communicate for each element, and so learn of each other's failures.
     spans_ranks: bool,
-    /// Nobody has said that the pass has begun.
+    /// True until the caller notes that the pass has begun.
     begins: AtomicBool,
     spec: ElementSpec,
-    /// Where its passes come from.
+    /// The pipeline that makes its passes.
     pipeline: Arc<dyn Pipeline>,
 }
 
 struct NextElement {
     pass: Box<dyn Pass<Value>>,
     ended: bool,
-    /// How often something was asked of it.
+    /// How many requests were made.
     asked: u64,
-    /// Where the pass was before the element that a step has taken last.
+    /// The position before the element that a step has taken last.
     before: StateWriter,
-    /// That element, if the step took no effect and nothing was asked for since.
+    /// That element, if its step had no effect and no request was made since.
     again: Option<Value>,
 }
 
@@ -53,7 +53,7 @@ impl NextElement {
         NextElement { pass, ended, asked: 0, before: StateWriter::with_room_of(&at), again: None }
     }
 
-    /// Writes down where it is.
+    /// Saves the position.
     fn save(&self, to: &mut StateWriter) {
         to.push_flag(self.ended);
         self.pass.save(to);
@@ -69,17 +69,16 @@ impl NextElement {
     }
 }
 
-/// An element that a step is to take. A step that takes no effect gives it back
-/// ([`PassIterator::give_back`]).
+/// An element for a step. A step that has no effect gives it back ([`PassIterator::give_back`]).
 pub(crate) struct LentElement {
     pub(crate) element: Value,
     asked: u64,
 }
 
 impl PassIterator {
-    /// An iterator at the beginning of a new pass of `pipeline`, whose elements are like `spec`: for the replicas of
-    /// the strategy with this id, if there is one, and such that several ranks meet for each, if `spans_ranks` says
-    /// so. It counts as one that was made: the next one has another order, where the dataset is shuffled.
+    /// An iterator at the beginning of a new pass of `pipeline`. Its elements are like `spec`. They are for the
+    /// replicas of the strategy with this id, if there is one. If `spans_ranks`, several ranks communicate for each of
+    /// them. The iterator is counted, so that the next one has another order if the dataset is shuffled.
     pub(super) fn new(
         pipeline: Arc<dyn Pipeline>,
         spec: ElementSpec,
@@ -93,7 +92,7 @@ impl PassIterator {
         Ok(PassIterator { node, work, strategy, spans_ranks, begins, spec, pipeline })
     }
 
-    /// Whether several ranks meet for each element, and so know of each other's failures.
+    /// Whether several ranks communicate for each element, and so learn of each other's failures.
     pub(crate) fn spans_ranks(&self) -> bool {
         self.spans_ranks
     }
@@ -103,39 +102,39 @@ impl PassIterator {
         self.strategy
     }
 
-    /// Whether nobody has called [`PassIterator::note_begun`] since the pass has begun: with the iterator, or
-    /// with its last [`PassIterator::reset`] or [`PassIterator::restore_position`].
+    /// Whether [`PassIterator::note_begun`] has not been called since the pass began. It begins with the iterator, and
+    /// with each [`PassIterator::reset`] or [`PassIterator::restore_position`].
     pub fn begins(&self) -> bool {
         self.begins.load(Ordering::Relaxed)
     }
 
-    /// Notes that what is done with the first element of a pass was done.
+    /// Notes that everything that belongs to the first element of a pass is done.
     pub fn note_begun(&self) {
         self.begins.store(false, Ordering::Relaxed);
     }
 
-    /// The structure, dtypes and shapes of the elements: those of what it iterates over.
+    /// The structure, dtypes and shapes of the elements, as the dataset has them.
     pub fn element_spec(&self) -> &ElementSpec {
         &self.spec
     }
 
-    /// Elements that are distributed for a strategy are for all of its replicas: they are asked
-    /// for in its cross-replica context or in the default context.
+    /// Checks the context. Elements that are distributed for a strategy are for all of its replicas, so they are
+    /// requested in its cross-replica context or in the default context.
     fn check_context(&self) -> Result<()> {
         self.strategy.map_or(Ok(()), require_cross_replica_of)
     }
 
-    /// The next element, or nothing at the end and ever after. Blocks until the element is there;
-    /// threads that share the iterator are served in the order in which they ask.
+    /// The next element, or nothing at the end and ever after. Blocks until the element is there. Threads that share
+    /// the iterator are served in the order of their requests.
     ///
-    /// The memory of an element that has been dropped, with all that was made from it, serves a
-    /// later one. After an error the call may be repeated and goes on behind what failed.
+    /// Once an element and all that was made from it are dropped, its memory is used for a later element. After an
+    /// error the call may be repeated; it continues after what failed.
     ///
     /// Errors are those of the sources and transformations. FAILED_PRECONDITION
-    /// - in a function that this iterator has called, on whatever thread (a generator, a mapped
-    ///   function, the release of an element), since the call would wait for itself;
-    /// - if elements are distributed for a strategy: inside of a replica's callback and in the
-    ///   context of another strategy.
+    /// - in a function that this iterator has called, on whatever thread (a generator, a mapped function, the release
+    ///   of an element), since the call would wait for itself;
+    /// - if elements are distributed for a strategy: inside of a replica's callback and in the context of another
+    ///   strategy.
     pub fn next(&self) -> Result<Option<Value>> {
         self.check_context()?;
         let _input = observe::span(Phase::Input).named("next element");
@@ -145,8 +144,8 @@ impl PassIterator {
         work.next()
     }
 
-    /// As [`PassIterator::next`], for a step, which may give the element back: then it is the next one
-    /// for a step.
+    /// The next element, as with [`PassIterator::next`], for a step. The step may give the element back; it is then the
+    /// next element for a step.
     pub(crate) fn lend(&self) -> Result<Option<LentElement>> {
         self.check_context()?;
         let _input = observe::span(Phase::Input).named("next element");
@@ -166,9 +165,9 @@ impl PassIterator {
         Ok(element.map(|element| LentElement { element, asked }))
     }
 
-    /// Gives back an element whose step took no effect: the iterator is where it was before it, and
-    /// [`PassIterator::lend`] gives it again. Not if something was asked of the iterator since, on
-    /// another thread. Returns whether that could be.
+    /// Gives back an element whose step had no effect. The iterator is then at its position before the element, and
+    /// [`PassIterator::lend`] returns the element again. Nothing happens if another thread has made a request since.
+    /// Returns whether the element was taken back.
     pub(crate) fn give_back(&self, lent: LentElement) -> bool {
         let Ok((_inside, mut work)) = self.take("given an element back") else { return false };
         let is_last = work.asked == lent.asked;
@@ -178,9 +177,8 @@ impl PassIterator {
         is_last
     }
 
-    /// Starts a new pass from the beginning; a shuffled dataset has another order in it unless
-    /// its options say that it keeps one. Memory and threads stay. FAILED_PRECONDITION as for
-    /// [`PassIterator::next`].
+    /// Starts a new pass from the beginning. A shuffled dataset has another order in it, unless its options keep one
+    /// order. Memory and threads stay. FAILED_PRECONDITION as for [`PassIterator::next`].
     pub fn reset(&self) -> Result<()> {
         self.check_context()?;
         self.begins.store(true, Ordering::Relaxed);
@@ -190,9 +188,10 @@ impl PassIterator {
         work.pass.restart()
     }
 
-    /// Where the pass is, as a text: behind the element that [`PassIterator::next`] returned last, or
-    /// its failure; before one that a step has given back. What was made ahead of the consumer does not count. The text is JSON and says what
-    /// the stages of the pipeline are; its numbers are for [`PassIterator::restore_position`].
+    /// Returns the position of the pass as a text. The position is after the element that [`PassIterator::next`]
+    /// returned last, or after its failure; it is before an element that a step has given back. Elements that were made
+    /// ahead of the consumer do not count. The text is JSON and names the stages of the pipeline. Its numbers are for
+    /// [`PassIterator::restore_position`].
     ///
     /// FAILED_PRECONDITION as for [`PassIterator::next`].
     pub fn save_position(&self) -> Result<String> {
@@ -207,18 +206,18 @@ impl PassIterator {
         Ok(position_text::write(&self.description(), state.numbers()))
     }
 
-    /// Goes to a place that [`PassIterator::save_position`] gave, of this iterator or of another one of the
-    /// same pipeline, in this process or another: the same elements follow. Where they would come from
-    /// a shuffle, a cache, or batches cut anew, the elements that these hold are made again; so are all
-    /// elements of a generator's round that came before. Seeds of shuffles are those of the position.
+    /// Goes to a position that [`PassIterator::save_position`] has returned, of this iterator or of another one of the
+    /// same pipeline, in this process or another. The same elements follow. If the next elements are those that a
+    /// shuffle, a cache or a rebatch holds, these are made again. All earlier elements of a generator's round are also
+    /// made again. Shuffles use the seeds of the position.
     ///
-    /// The pass is a new one, with memory and threads of its own. If it cannot be had, the iterator
-    /// stays where it is.
+    /// The pass is a new one, with memory and threads of its own. If it cannot be made, the iterator stays at its
+    /// position.
     ///
-    /// INVALID_ARGUMENT: not such a text, a damaged one, one of another version, or of another pipeline
-    /// (the message names the first difference), or of other data, as far as that is noticed.
-    /// FAILED_PRECONDITION as for [`PassIterator::save_position`]. Besides, whatever a source or a
-    /// transformation fails with where elements are made again.
+    /// INVALID_ARGUMENT: a text that is not such a position, is damaged, or is of another version or of another
+    /// pipeline (the message names the first difference), or of other data, as far as that is detected.
+    /// FAILED_PRECONDITION as for [`PassIterator::save_position`]. It also fails if a source or a transformation fails
+    /// while elements are made again.
     pub fn restore_position(&self, text: &str) -> Result<()> {
         self.check_context()?;
         self.begins.store(true, Ordering::Relaxed);
@@ -230,7 +229,7 @@ impl PassIterator {
         pass.restore(&mut reader)?;
         reader.end()?;
         pass.announce();
-        // The one before is dropped inside too: its elements may run the caller's code.
+        // The old pass is also dropped inside, because dropping its elements may run the caller's code.
         *work = NextElement { asked: work.asked + 1, ..NextElement::new(pass, ended) };
         Ok(())
     }
@@ -239,7 +238,7 @@ impl PassIterator {
         self.pipeline.description()
     }
 
-    /// Has the pass to itself, once it is this thread's turn.
+    /// Waits for this thread's turn, and then has exclusive access to the pass.
     fn take(&self, what: &str) -> Result<(InsideGuard, FairMutexGuard<'_, NextElement>)> {
         if work::is_inside(self.node) {
             return Err(Error::precondition(format!(
@@ -262,7 +261,7 @@ mod tests {
     use crate::input::spec::LeafSpec;
     use crate::tensor::{DType, Tensor};
 
-    /// Elements that are there once something is received.
+    /// Elements that become available once a message is received.
     struct Gated(Receiver<()>, i32);
 
     impl Pass<Value> for Gated {
@@ -319,7 +318,7 @@ mod tests {
                     say.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
                     number(of_thread.next().unwrap())
                 });
-                // The next one asks once this one sleeps: inside, or in the queue.
+                // The next thread makes its request once this one sleeps: inside, or in the queue.
                 let status = Path::new("/proc").join(said.recv().unwrap()).join("status");
                 let sleeps = || std::fs::read_to_string(&status).unwrap().contains("State:\tS");
                 while !sleeps() {

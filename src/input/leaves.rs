@@ -1,21 +1,21 @@
-//! Where the tensors of a dataset's elements are.
+//! The positions of the tensors in a dataset's elements.
 
 use crate::error::{Error, Result};
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::tensor::Tensor;
 use crate::values::Value;
 
-/// The way to each tensor of an element, found once for all elements of a dataset: elements may have
-/// thousands, and looking one up is not to walk over all before it.
+/// The path to each tensor of an element. Paths are computed once for all elements of a dataset: an element may have
+/// thousands of tensors, and finding one must not walk over all those before it.
 pub(super) struct Leaves {
-    /// Where the way to each tensor ends in `steps`; it begins where the one before ends.
+    /// Where the path to each tensor ends in `steps`. It begins where the one before ends.
     ends: Vec<usize>,
-    /// Positions in tuples and structs, from the outside in.
+    /// Positions in tuples and structs, from the outermost to the innermost.
     steps: Vec<usize>,
 }
 
 impl Leaves {
-    /// Of elements like `spec`.
+    /// The paths of elements like `spec`.
     pub(super) fn of(spec: &ElementSpec) -> Leaves {
         let mut leaves = Leaves { ends: Vec::with_capacity(spec.leaves()), steps: Vec::new() };
         leaves.add(spec, &mut Vec::new());
@@ -34,7 +34,7 @@ impl Leaves {
         }
     }
 
-    /// How many there are.
+    /// The number of tensors.
     pub(super) fn count(&self) -> usize {
         self.ends.len()
     }
@@ -44,7 +44,7 @@ impl Leaves {
         self.steps.get(*start..*self.ends.get(leaf)?)
     }
 
-    /// Tensor `leaf` of an element. INVALID_ARGUMENT if the element is not as its spec says.
+    /// The tensor of an element at position `leaf`. INVALID_ARGUMENT if the element does not match its spec.
     pub(super) fn tensor<'a>(&self, element: &'a Value, leaf: usize) -> Result<&'a Tensor> {
         let found = self.way(leaf).and_then(|way| {
             let found = way.iter().try_fold(element, |value, &at| value.items().nth(at));
@@ -58,12 +58,12 @@ impl Leaves {
         })
     }
 
-    /// Tensor `leaf` of any element.
+    /// The tensor at position `leaf`, of any element.
     pub(super) fn at(&self, leaf: usize) -> Leaf<'_> {
         Leaf { leaves: self, leaf }
     }
 
-    /// What `spec`, of which these are, says of tensor `leaf`.
+    /// The spec of the tensor at position `leaf`. `spec` is that of the elements.
     pub(super) fn spec<'a>(&self, spec: &'a ElementSpec, leaf: usize) -> Option<&'a LeafSpec> {
         let mut way = self.way(leaf)?.iter();
         let found = way.try_fold(spec, |spec, &position| spec.items().nth(position));
@@ -79,7 +79,7 @@ pub(super) struct Leaf<'a> {
 }
 
 impl Leaf<'_> {
-    /// That of this element; as [`Leaves::tensor`].
+    /// This tensor of `element`. Fails as [`Leaves::tensor`] does.
     pub(super) fn of<'a>(&self, element: &'a Value) -> Result<&'a Tensor> {
         self.leaves.tensor(element, self.leaf)
     }

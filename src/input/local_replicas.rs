@@ -1,4 +1,4 @@
-//! Which replicas elements are for, and where their components are to be.
+//! The replicas for which elements are made, and the devices of their components.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::strategy::Strategy;
 /// This process's replicas among those that elements are made for.
 #[derive(Clone, Debug)]
 pub(super) struct LocalReplicas {
-    /// For how many replicas elements are made.
+    /// The number of replicas for which elements are made.
     pub(super) all: usize,
-    /// The first of this process's.
+    /// The first replica of this process.
     pub(super) first: usize,
-    /// Where the component of each of them is to be.
+    /// The device of the component of each replica of this process.
     pub(super) devices: Arc<[DeviceId]>,
-    /// Whether the others are those of other ranks, which make the same elements and take their own parts. So no
-    /// example is lost or comes twice, and all ranks make the same number of steps, whatever the batches' sizes.
+    /// Whether the other replicas are those of other ranks, which make the same elements and take their own parts. Then
+    /// no example is lost or comes twice, and all ranks make the same number of steps, whatever the batches' sizes.
     pub(super) among_ranks: bool,
 }
 
@@ -34,7 +34,8 @@ impl LocalReplicas {
         LocalReplicas { all, first, devices, among_ranks: !ranks.is_alone() }
     }
 
-    /// The spec of the components of a tensor that are like `leaf`; of a single one it is a plain tensor.
+    /// The spec of the components of a tensor. They are like `leaf`. With a single replica it is the spec of a plain
+    /// tensor.
     pub(super) fn spec(&self, leaf: LeafSpec) -> ElementSpec {
         match self.devices.len() {
             1 => ElementSpec::Leaf(leaf),

@@ -1,4 +1,4 @@
-//! A function of the caller's, applied to each element.
+//! Applies a function of the caller to each element.
 
 use crate::input::arguments::in_range;
 use crate::input::dataset::{Dataset, Operation};
@@ -19,16 +19,16 @@ use crate::input::spec::ElementSpec;
 use crate::input::work::WorkChain;
 use crate::values::Value;
 
-/// More calls at once than this are no parallelism any more.
+/// The largest number of parallel calls. More would add no parallelism.
 const MAX_PARALLEL_CALLS: i64 = 4096;
 
 /// How a function is applied to elements.
 #[derive(Clone, Debug, Default)]
 pub struct MapOptions {
-    /// How many calls run at once, at most, however many processors there are, since calls may
-    /// wait. 0 and 1: one after the other, on the thread that asks for the element.
+    /// The largest number of calls that run at once. The number of processors does not limit it, since calls may wait.
+    /// With 0 and 1, calls run one after the other on the thread that requests the element.
     pub parallel_calls: i64,
-    /// What the results look like; none: like the elements.
+    /// What the results look like. Without it, they look like the elements.
     pub element_spec: Option<ElementSpec>,
 }
 
@@ -37,17 +37,17 @@ type Function = Arc<dyn Fn(&Value) -> Result<Value> + Send + Sync>;
 impl Dataset {
     /// The results of `function` for each element, in the order of the elements.
     ///
-    /// With parallel calls, that many elements are taken at a time and given to the function on
-    /// as many threads, which belong to the iterator and end with it. What comes out does not depend
-    /// on their number: results are in order, and a failure, of the function or of the input, stands
-    /// in the place of its element; after it the next elements come. After RESOURCE_EXHAUSTED the same
-    /// element comes again: the function is called with it once more. The function must not keep
-    /// elements that it changes nothing about: their memory is used again when they are dropped.
+    /// With parallel calls, this number of elements is taken at a time, and the function is called on as many threads.
+    /// The threads belong to the iterator and end with it. The results do not depend on the number of threads. They are
+    /// in order, and a failure of the function or of the input takes the place of its element; the next elements
+    /// follow. After RESOURCE_EXHAUSTED the same element comes again: the function is called with it once more. The
+    /// function must not keep elements that it returns unchanged, because their memory is used again when they are
+    /// dropped.
     ///
-    /// INVALID_ARGUMENT: a number of calls that is not in [0, 4096], a spec without tensors; while
-    /// iterating, a result that is not as its spec says. With parallel calls, RESOURCE_EXHAUSTED
-    /// from `next` if there can be no thread at all: no element is lost, and the next call tries
-    /// again. Where the system allows fewer threads, fewer calls run at once.
+    /// INVALID_ARGUMENT: a number of calls that is not in [0, 4096], a spec without tensors; while iterating, a result
+    /// that does not match its spec. With parallel calls, `next` returns RESOURCE_EXHAUSTED if no thread can be
+    /// started. No element is lost then, and the next call tries again. If the system allows fewer threads, fewer calls
+    /// run at once.
     pub fn map(
         &self,
         function: impl Fn(&Value) -> Result<Value> + Send + Sync + 'static,
@@ -80,7 +80,7 @@ impl Map {
 impl Operation for Map {
     fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
         let mut facts = Facts::above(inputs)?;
-        // A batch stays a batch of as many rows, as far as anybody knows.
+        // The result for a batch is assumed to be a batch with the same number of rows.
         facts.set_file_rows(inputs[0].rows_of_batches());
         facts.replace(self.spec.clone());
         Ok(facts)
@@ -99,14 +99,14 @@ impl Operation for Map {
         let (mut taken, mut results) = (Vec::new(), VecDeque::new());
         let no_memory = |_| exhausted(self.calls, "elements of parallel calls");
         taken.try_reserve_exact(self.calls).map_err(no_memory)?;
-        // One more for an error of the input.
+        // One more place is for an error of the input.
         results.try_reserve_exact(self.calls + 1).map_err(no_memory)?;
         input.reserve(self.calls);
         let caller = Arc::new(Mutex::new(WorkChain::EMPTY));
         let of_calls = Arc::clone(&caller);
         let pool = Pool::new("umbo-map", move |element: Value| {
             let _inside = of_calls.lock().enter();
-            // Released inside too: releasing an element may run the caller's code.
+            // The element is also released inside the iterator, because releasing it may run the caller's code.
             let element = element;
             match mapper.apply(&element) {
                 Ok(result) => Called::Made(result),
@@ -133,7 +133,7 @@ impl Operation for Map {
     }
 }
 
-/// A pass over what `function` makes of each element of `input`.
+/// A pass over the results of `function` for each element of `input`.
 fn each<F>(input: Box<dyn Pass<Value>>, function: F) -> Box<dyn Pass<Value>>
 where
     F: Fn(&Value) -> Result<Value> + Send + 'static,
@@ -143,7 +143,7 @@ where
 
 struct EachPass<F> {
     function: F,
-    /// The element for whose call there was no memory.
+    /// The element whose call failed for lack of memory.
     held: Held<Value>,
     input: Box<dyn Pass<Value>>,
 }
@@ -176,35 +176,33 @@ impl<F: Fn(&Value) -> Result<Value> + Send> Pass<Value> for EachPass<F> {
     }
 }
 
-/// What has come of a call, or of the input in its place.
+/// The result of a call, or of the input in its place.
 enum Called {
     Made(Value),
     Failed(Error),
-    /// There was no memory for it; it is made again with the same element.
+    /// There was no memory for the result. The call is made again with the same element.
     Lacked(Error, Value),
 }
 
 struct ParallelPass {
     pool: Pool<Value, Called>,
-    /// What the thread that waits for the calls is inside of.
+    /// The iterators inside of which the thread that waits for the calls is.
     caller: Arc<Mutex<WorkChain>>,
     calls: usize,
-    /// Elements that the function has not been called with. There are some only if the calls could
-    /// not be made.
+    /// Elements with which the function was not yet called. There are some only if the calls could not be made.
     taken: Vec<Value>,
-    /// The element whose call had no memory, before what waits.
+    /// The element whose call failed for lack of memory. It comes before the waiting results.
     again: Vec<Value>,
-    /// What waits to be asked for.
+    /// Results that wait to be requested.
     results: VecDeque<Outcome<Called>>,
-    /// What the input has failed with, or the panic that it ended with, behind the elements that are
-    /// taken.
+    /// The error or the panic with which the input ended after the elements that are taken.
     failure: Option<Outcome<Called>>,
     ended: bool,
-    /// Where the input was before the first of what has not been handed out, if there is any.
+    /// The position of the input before the first result that was not yet returned, if there is any.
     at: StateWriter,
-    /// Where it was behind each of them.
+    /// The position of the input after each of these results.
     behind: VecDeque<StateWriter>,
-    /// Memory for more of these.
+    /// Unused memory for such positions.
     places: Vec<StateWriter>,
     input: Box<dyn Pass<Value>>,
 }
@@ -212,10 +210,10 @@ struct ParallelPass {
 impl ParallelPass {
     /// Takes elements and calls the function for each.
     fn work(&mut self) -> Result<()> {
-        // A thread before the first element, so that none is lost for want of it.
+        // The thread is started before an element is taken, so that no element is lost if none can start.
         self.pool.grow(1)?;
         while self.taken.len() < self.calls && !self.ended && self.failure.is_none() {
-            // Unwind safety: a pass that a panic has left goes on behind it.
+            // Unwind safety: a pass in which a panic occurred continues after it.
             self.note_place();
             match catch_unwind(AssertUnwindSafe(|| self.input.next())) {
                 Ok(Ok(Some(element))) => self.taken.push(element),
@@ -238,21 +236,21 @@ impl ParallelPass {
         Ok(())
     }
 
-    /// Calls the function once more with the element whose call had no memory.
+    /// Calls the function once more with the element whose call failed for lack of memory.
     fn work_again(&mut self) -> Result<()> {
         self.enter();
         let results = &mut self.results;
         self.pool.call(&mut self.again, |outcome| results.push_front(outcome))
     }
 
-    /// Has the calls be inside of what this thread is inside of.
+    /// Puts the calls inside of the iterators inside of which this thread is.
     fn enter(&self) {
         *self.caller.lock() = WorkChain::current();
     }
 }
 
 impl ParallelPass {
-    /// Notes where the input is, if nothing is in the row.
+    /// Notes the position of the input, if no result waits.
     fn note_place(&mut self) {
         if self.behind.is_empty() {
             self.at.clear();
@@ -260,14 +258,14 @@ impl ParallelPass {
         }
     }
 
-    /// What was first in the row has been handed out.
+    /// Updates the positions after the first result was returned.
     fn step(&mut self) {
         if let Some(place) = self.behind.pop_front() {
             self.places.push(std::mem::replace(&mut self.at, place));
         }
     }
 
-    /// Nothing is in the row any more.
+    /// Drops all waiting elements and results.
     fn let_go(&mut self) {
         self.again.clear();
         self.results.clear();
@@ -294,7 +292,7 @@ impl Pass<Value> for ParallelPass {
             if is_new {
                 return Err(error);
             }
-            // There was no memory when the row was made, which may be long ago.
+            // Memory was lacking when the results were made, which may be long ago.
             self.work_again()?;
             is_new = true;
             let Some(once_more) = self.results.pop_front() else { return Ok(None) };
@@ -313,7 +311,7 @@ impl Pass<Value> for ParallelPass {
     }
 
     fn save(&self, to: &mut StateWriter) {
-        // As without parallel calls: where the input is, or was.
+        // As without parallel calls, this is the present position of the input, or the one before the waiting results.
         match self.behind.is_empty() {
             true => self.input.save(to),
             false => to.extend(&self.at),

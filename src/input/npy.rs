@@ -13,30 +13,27 @@ use crate::input::dataset::Dataset;
 use crate::input::file::{self, FileElements, damaged, wrong};
 use crate::tensor::{DType, Shape, Tensor};
 
-/// The header of an array of rank 8 has some 200 bytes; one that is longer than this is damaged or
-/// hostile.
+/// The header of an array of rank 8 has some 200 bytes. A header longer than this limit is damaged or hostile.
 const LONGEST_HEADER: usize = 64 << 10;
 
 impl Dataset {
     /// The slices along dimension 0 of the array in a `.npy` file.
     ///
-    /// All dtypes of Umbo are read; `V2`, as which NumPy writes the bfloat16 of other packages, is
-    /// bfloat16. Files in the machine's byte order and in C order are mapped into memory: they must
-    /// not be rewritten or shortened while the dataset or an element of it is in use (a read past
-    /// the new end would stop the process). Files in another byte or in Fortran order, and bool,
-    /// are read and converted at the call.
+    /// All dtypes of Umbo are read. NumPy writes the bfloat16 of other packages as `V2`, so this is read as bfloat16.
+    /// Files in the machine's byte order and in C order are mapped into memory. They must not be rewritten or shortened
+    /// while the dataset or an element of it is in use, because a read past the new end would stop the process. Files
+    /// in another byte order or in Fortran order, and files of bool, are read and converted by this call.
     ///
-    /// INVALID_ARGUMENT: not a `.npy` file, an array that has no slices, rank above 8.
-    /// UNIMPLEMENTED: a dtype that Umbo lacks, such as objects or text. DATA_LOSS: the file is
-    /// shorter or longer than its header says, or damaged. NOT_FOUND, PERMISSION_DENIED: as the
-    /// system says. RESOURCE_EXHAUSTED: no memory for the array.
+    /// INVALID_ARGUMENT: not a `.npy` file, an array that has no slices, rank above 8. UNIMPLEMENTED: a dtype that Umbo
+    /// lacks, such as objects or text. DATA_LOSS: the file is shorter or longer than its header says, or damaged.
+    /// NOT_FOUND, PERMISSION_DENIED: as the system reports. RESOURCE_EXHAUSTED: no memory for the array.
     pub fn from_npy_file(path: impl AsRef<Path>) -> Result<Dataset> {
         let path = path.as_ref();
         Dataset::from_named_arrays(vec![file::with_slices(path, read_mapped(path)?)?], None)
     }
 }
 
-/// The array in a `.npy` file, in memory of its own. Fails as [`Dataset::from_npy_file`], which maps it.
+/// Reads the array in a `.npy` file into memory of its own. Fails as [`Dataset::from_npy_file`] does.
 pub(crate) fn read_array(path: &Path) -> Result<Tensor> {
     let map = file::map(path)?;
     let mut rest = &map[..];
@@ -58,16 +55,16 @@ fn read_mapped(path: &Path) -> Result<Tensor> {
     header.read_elements(path, &mut rest)
 }
 
-/// What the header of a file says.
+/// The contents of a file's header.
 pub(super) struct NpyHeader {
     pub(super) elements: FileElements,
     fortran_order: bool,
-    /// The bytes before the elements.
+    /// The number of bytes before the elements.
     pub(super) bytes: u64,
 }
 
 impl NpyHeader {
-    /// Reads the header, and nothing behind it.
+    /// Reads the header and nothing after it.
     pub(super) fn read(path: &Path, stream: &mut impl Read) -> Result<NpyHeader> {
         let mut magic = [0; 8];
         file::fill(path, stream, &mut magic, "its magic number")?;
@@ -159,7 +156,7 @@ impl NpyHeader {
     }
 }
 
-/// The dtype that `descr` says, and whether it is in big-endian order.
+/// The dtype that `descr` names, and whether it is in big-endian order.
 fn descriptor(path: &Path, words: &mut HeaderWords<'_>, text: &str) -> Result<(DType, bool)> {
     let lacking = |what: &str| {
         Error::Unimplemented(format!(
@@ -200,7 +197,7 @@ fn descriptor(path: &Path, words: &mut HeaderWords<'_>, text: &str) -> Result<(D
     Ok((dtype, big_endian))
 }
 
-/// The start of a text from a file, fit for a message.
+/// The start of a text from a file, escaped for a message.
 pub(super) fn shortened(text: &str) -> String {
     let mut start: String = text.chars().take(60).flat_map(char::escape_debug).collect();
     if text.chars().nth(60).is_some() {
@@ -209,13 +206,13 @@ pub(super) fn shortened(text: &str) -> String {
     start
 }
 
-/// The words of a Python literal, of which a header needs few.
+/// A parser of Python literals, with the few forms that headers use.
 struct HeaderWords<'a> {
     rest: &'a str,
 }
 
 impl<'a> HeaderWords<'a> {
-    /// Goes past `word`, if it is next.
+    /// Skips `word`, if it is next.
     fn take(&mut self, word: &str) -> Option<()> {
         self.rest = self.rest.trim_start().strip_prefix(word)?;
         Some(())

@@ -15,16 +15,15 @@ use crate::tensor::Tensor;
 use crate::values::Value;
 
 impl Dataset {
-    /// The slices along dimension 0 of the arrays in a `.npz` file: elements are structs of which
-    /// each field has the name of an array. `names` says which arrays, in this order; none stands
-    /// for all, in the order of the file. The arrays are read at the call, several at a time.
+    /// The slices along dimension 0 of the arrays in a `.npz` file. Elements are structs, and each field has the name
+    /// of an array. `names` selects the arrays and their order. Without it, all arrays are read in the order of the
+    /// file. The arrays are read by this call, several at a time.
     ///
-    /// INVALID_ARGUMENT: not a `.npz` file, an entry that is not an array or whose name leads
-    /// elsewhere, a name twice, no arrays, arrays that have no slices or not as many as the
-    /// others. NOT_FOUND: no array of a name, no file. UNIMPLEMENTED: encryption, a compression
-    /// other than DEFLATE, a dtype that Umbo lacks. DATA_LOSS: the file is damaged, or claims more
-    /// than its bytes can hold. PERMISSION_DENIED: as the system says. RESOURCE_EXHAUSTED: no
-    /// memory for the arrays.
+    /// INVALID_ARGUMENT: not a `.npz` file, an entry that is not an array or whose name leads out of the archive, a
+    /// repeated name, no arrays, arrays without slices or with different numbers of slices. NOT_FOUND: no array with a
+    /// name, no file. UNIMPLEMENTED: encryption, a compression other than DEFLATE, a dtype that Umbo lacks. DATA_LOSS:
+    /// the file is damaged, or declares more data than its bytes can hold. PERMISSION_DENIED: as the system reports.
+    /// RESOURCE_EXHAUSTED: no memory for the arrays.
     pub fn from_npz_file(path: impl AsRef<Path>, names: Option<&[&str]>) -> Result<Dataset> {
         let path = path.as_ref();
         let map = file::map(path)?;
@@ -39,7 +38,7 @@ impl Dataset {
         if chosen.is_empty() {
             return Err(wrong(path, "no arrays; give the name of one or more"));
         }
-        // Each array is a stream of its own, so several are decompressed at a time.
+        // Each array is a separate stream, so several are decompressed at a time.
         let read = |&index: &usize| read_entry(path, &mut archive.clone(), index);
         let arrays = computing::map(&chosen, map.len(), read)?;
         let mut fields = Vec::new();
@@ -55,7 +54,7 @@ impl Dataset {
     }
 }
 
-/// The array of this name in a `.npz` file, in memory of its own. Fails as [`Dataset::from_npz_file`].
+/// Reads the array with this name in a `.npz` file into memory of its own. Fails as [`Dataset::from_npz_file`] does.
 pub(crate) fn read_array(path: &Path, name: &str) -> Result<Tensor> {
     let map = file::map(path)?;
     let (mut archive, entries) = open(path, &map)?;
@@ -63,7 +62,7 @@ pub(crate) fn read_array(path: &Path, name: &str) -> Result<Tensor> {
     read_entry(path, &mut archive, index)
 }
 
-/// The bytes of a file as an archive.
+/// A file's bytes, opened as an archive.
 type Archive<'a> = ZipArchive<Cursor<&'a [u8]>>;
 
 /// The archive, and the names of its arrays.
@@ -73,7 +72,7 @@ fn open<'a>(path: &Path, bytes: &'a [u8]) -> Result<(Archive<'a>, Vec<String>)> 
     Ok((archive, entries))
 }
 
-/// Where the array of this name is.
+/// The position of the array with this name.
 fn position(path: &Path, entries: &[String], name: &str, argument: &str) -> Result<usize> {
     entries.iter().position(|entry| entry == name).ok_or_else(|| {
         Error::NotFound(format!(
@@ -95,7 +94,7 @@ fn refused(path: &Path, error: ZipError) -> Error {
     }
 }
 
-/// The names of the arrays, in the order of the archive, whose entries are all checked.
+/// The names of the arrays, in the order of the archive. All entries are checked.
 fn entries(
     path: &Path,
     archive: &mut ZipArchive<impl Read + Seek>,
@@ -124,7 +123,7 @@ fn entries(
             return Err(Error::Unimplemented(format!("'{}': {problem}", path.display())));
         }
         names.push(array.to_owned());
-        // No two entries share bytes in an honest file.
+        // In a valid file, no two entries share bytes.
         compressed = compressed.saturating_add(entry.compressed_size());
         let expansion = entry.compressed_size().saturating_add(1) as u128;
         if compressed > length
@@ -155,6 +154,6 @@ fn read_entry(
         let present = format!("{} are", claimed.saturating_sub(header.bytes));
         return Err(header.elements.wrong_length(path, &present));
     }
-    // Reads to the end, where the checksum is compared.
+    // This reads to the end, where the checksum is compared.
     header.read_elements(path, &mut entry)
 }

@@ -1,4 +1,4 @@
-//! Which element of its pass an element is: what ranks compare that read the same data, each to take its part.
+//! The number of an element in its pass. Ranks that read the same data and take their own parts compare these numbers.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use crate::input::held::lacks_memory;
 use crate::input::position::{Description, StateReader, StateWriter};
 use crate::tensor::origin::{BatchShare, BatchSource, Origin};
 
-/// Numbers the elements of a pass. Those that failed count.
+/// Numbers the elements of a pass. Elements that failed are counted too.
 pub(super) struct Numbering {
     round: u64,
     element: u64,
-    /// What they are read from, if ranks compare it: as it is, and for a pass that has taken the place of
-    /// another one, whose seeds it has.
+    /// The source of the elements, if ranks compare it, in two forms: for a pass with seeds of its own, and for a
+    /// restored pass, which has the seeds of its position.
     source: Option<[Arc<BatchSource>; 2]>,
     restored: bool,
 }
 
 impl Numbering {
-    /// Of a pass of a pipeline like `pipeline`, if ranks compare that.
+    /// Starts a numbering for a pass of `pipeline`, if ranks compare pipelines.
     pub(super) fn new(pipeline: Option<&Description>) -> Numbering {
         let source = pipeline.map(|pipeline| [pipeline.source(false), pipeline.source(true)]);
         Numbering {
@@ -29,7 +29,7 @@ impl Numbering {
         }
     }
 
-    /// A tensor that holds so many examples of a batch of `all`, which is the next element.
+    /// The share of a tensor that holds `examples` of the `all` examples of the next batch.
     pub(super) fn share(&self, examples: u64, all: u64) -> BatchShare {
         let origin = self.source.as_ref().map(|source| Origin {
             source: Arc::clone(&source[usize::from(self.restored)]),
@@ -40,7 +40,8 @@ impl Numbering {
         BatchShare { examples, origin }
     }
 
-    /// Counts an element, also one that failed; what there was no memory for comes again.
+    /// Counts an element, also one that failed. An element for which there was no memory comes again, so it is not
+    /// counted.
     pub(super) fn count<T>(&mut self, next: Result<Option<T>>) -> Result<Option<T>> {
         let counts = !lacks_memory(&next) && !matches!(next, Ok(None));
         self.element += u64::from(counts);

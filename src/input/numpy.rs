@@ -1,4 +1,4 @@
-//! Arrays that are copied when the dataset is made.
+//! Datasets of arrays that are copied when the dataset is made.
 
 use crate::device::DeviceId;
 use crate::error::memory::collect;
@@ -9,19 +9,18 @@ use crate::strategy::context::require_cross_replica_of;
 use crate::tensor::{Shape, Tensor, TensorMut};
 use crate::values::Value;
 
-/// The slices of arrays along dimension 0, as [`Dataset::from_tensor_slices`] makes them, of copies
-/// in host memory: the arrays may be changed or freed afterwards. The dataset is an ordinary one,
-/// to be batched and then distributed. A list of arrays, in a nest too, is stacked before: two arrays of
-/// three elements are one array of shape [2, 3].
+/// The slices of copies of arrays along dimension 0, as [`Dataset::from_tensor_slices`] makes them. The copies are in
+/// host memory, so the arrays may be changed or freed afterwards. The dataset is an ordinary one, which the caller
+/// batches and then distributes. A list of arrays, in a nest too, is stacked first: two arrays of three elements become
+/// one array of shape [2, 3].
 ///
-/// FAILED_PRECONDITION inside of a replica's callback and in the scope of another strategy.
-/// INVALID_ARGUMENT: a scalar, dimensions 0 that differ, per-replica values, variables, no array, a list of
-/// arrays that differ in dtype or shape, or of what are no arrays.
-/// RESOURCE_EXHAUSTED: no memory for the copies.
+/// FAILED_PRECONDITION inside of a replica's callback and in the scope of another strategy. INVALID_ARGUMENT: a scalar,
+/// dimensions 0 that differ, per-replica values, variables, no array, a list whose arrays differ in dtype or shape, a
+/// list with items that are not arrays. RESOURCE_EXHAUSTED: no memory for the copies.
 pub fn make_numpy_dataset(strategy: &Strategy, arrays: &Value) -> Result<Dataset> {
     require_cross_replica_of(strategy.id())?;
     let stacked = stack_lists(arrays)?;
-    // Checked before anything is copied.
+    // The arrays are checked before anything is copied.
     Dataset::from_tensor_slices(&stacked)?;
     let copies = stacked.map_leaves(&mut |leaf| match leaf {
         Value::Tensor(array) => {

@@ -1,28 +1,27 @@
-//! Where a pass is, as numbers.
+//! The position of a pass, as numbers.
 //!
-//! Every pass writes down where it is ([`Pass::save`](crate::input::pass::Pass::save)) and can be put
-//! there. The numbers of all passes of a pipeline stand behind each other, in the order in which the
-//! passes lie above each other; what they mean is known to each pass alone. Writing is cheap and, after
-//! the first time, allocates nothing, since a pass that works ahead of its consumer does it for each
-//! element: what was made but not handed out does not count.
+//! Every pass can save its position ([`Pass::save`](crate::input::pass::Pass::save)) and restore it. The numbers of all
+//! passes of a pipeline follow each other, in the order in which the passes are nested. Only each pass interprets its
+//! own numbers. Saving is cheap and, after the first time, allocates nothing, because a pass that works ahead of its
+//! consumer saves its position for each element: elements that were made but not returned do not count.
 
 use crate::error::{Error, Result};
 use crate::tensor::origin::BatchSource;
 
-/// Where a pass was at some moment.
+/// The position of a pass at some moment.
 #[derive(Default)]
 pub(super) struct StateWriter {
     numbers: Vec<u64>,
 }
 
 impl StateWriter {
-    /// An empty one with room for what is written where `other` was, once items are held.
+    /// An empty state with memory for what is written later for the same pass as `other`, when items are held.
     pub(super) fn with_room_of(other: &StateWriter) -> StateWriter {
-        // A replay log takes two numbers more than at the beginning. More are had when they are needed.
+        // A replay log writes two more numbers than at the beginning. If still more are written, memory is added then.
         StateWriter { numbers: Vec::with_capacity(2 * other.numbers.len() + 16) }
     }
 
-    /// Makes it empty. The memory stays.
+    /// Makes it empty, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.numbers.clear();
     }
@@ -35,7 +34,7 @@ impl StateWriter {
         self.push(u64::from(flag));
     }
 
-    /// Adds what `write` writes, and before it how much that is.
+    /// Adds what `write` writes, preceded by its length.
     pub(super) fn nest(&mut self, write: impl FnOnce(&mut StateWriter)) {
         let place = self.numbers.len();
         self.push(0);
@@ -48,18 +47,18 @@ impl StateWriter {
         self.nest(|state| state.extend(other));
     }
 
-    /// Adds another state, as if its numbers were written here.
+    /// Adds the numbers of another state, without its length.
     pub(super) fn extend(&mut self, other: &StateWriter) {
         self.numbers.extend_from_slice(&other.numbers);
     }
 
-    /// Makes it the same as `other`.
+    /// Copies `other`.
     pub(super) fn copy_from(&mut self, other: &StateWriter) {
         self.clear();
         self.extend(other);
     }
 
-    /// Makes it what `from` still has to read.
+    /// Copies what `from` has not read yet.
     pub(super) fn read(&mut self, from: &StateReader<'_>) {
         self.clear();
         self.numbers.extend_from_slice(from.rest);
@@ -69,13 +68,13 @@ impl StateWriter {
         &self.numbers
     }
 
-    /// Whether it says the same as what `from` still has to read.
+    /// Whether it equals what `from` has not read yet.
     pub(super) fn is(&self, from: &StateReader<'_>) -> bool {
         self.numbers == from.rest
     }
 }
 
-/// What is read back of a state. Nothing in it is trusted: it comes from a text.
+/// Reads a saved state. Nothing in it is trusted, because it comes from a text.
 #[derive(Clone, Copy)]
 pub(super) struct StateReader<'a> {
     rest: &'a [u64],
@@ -102,7 +101,7 @@ impl<'a> StateReader<'a> {
         Ok(number)
     }
 
-    /// The next number, as a position in something that has `most` places at most.
+    /// The next number, as a position among at most `most` places.
     pub(super) fn index(&mut self, most: usize, what: &str) -> Result<usize> {
         self.at_most(most as u64, what).map(|number| number as usize)
     }
@@ -111,7 +110,7 @@ impl<'a> StateReader<'a> {
         self.at_most(1, "a flag").map(|flag| flag == 1)
     }
 
-    /// What was written by [`StateWriter::nest`] or [`StateWriter::append`].
+    /// A reader of what [`StateWriter::nest`] or [`StateWriter::append`] wrote.
     pub(super) fn nested(&mut self) -> Result<StateReader<'a>> {
         let count = self.index(self.rest.len().saturating_sub(1), "a number of numbers")?;
         let (inner, rest) = self.rest.split_at(count);
@@ -119,7 +118,7 @@ impl<'a> StateReader<'a> {
         Ok(StateReader { rest: inner })
     }
 
-    /// Nothing is left.
+    /// Checks that nothing is left.
     pub(super) fn end(&self) -> Result<()> {
         match self.rest.len() {
             0 => Ok(()),
@@ -128,7 +127,7 @@ impl<'a> StateReader<'a> {
     }
 }
 
-/// The error of a position whose numbers cannot be those of the pipeline.
+/// The error for a position whose numbers do not fit the pipeline.
 pub(super) fn unfit(problem: &str) -> Error {
     Error::invalid(
         "position",
@@ -139,30 +138,30 @@ pub(super) fn unfit(problem: &str) -> Error {
     )
 }
 
-/// The stages of a pipeline in words, from the last one to the sources.
+/// The description of a pipeline: a text for each stage, from the last one to the sources.
 #[derive(Default)]
 pub(super) struct Description {
     stages: Vec<String>,
-    /// Seeds, each with the number of its stage, and how many iterators had other orders before. They are
-    /// numbers of a position and not of its pipeline.
+    /// Seeds, each with the number of its stage and with how many iterators were made before. Seeds belong to a
+    /// position, not to its pipeline.
     seeds: Vec<(usize, u64, u64)>,
 }
 
 impl Description {
-    /// Adds a stage. Its inputs come behind it.
+    /// Adds a stage. Its inputs follow it.
     pub(super) fn stage(&mut self, stage: String) {
         self.stages.push(stage);
     }
 
-    /// Says from which seed the stage that was added last draws, and how many iterators have drawn before.
+    /// Adds the seed of the stage that was added last, and how many iterators were made before.
     pub(super) fn seed(&mut self, seed: u64, before: u64) {
         self.seeds.push((self.stages.len() - 1, seed, before));
     }
 
-    /// What ranks compare that read the same. A pass that is `restored` has the seeds of its position.
+    /// What ranks that read the same data compare. A pass that is `restored` has the seeds of its position.
     pub(super) fn source(&self, restored: bool) -> BatchSource {
         let mut quantities = Vec::new();
-        // Those behind the first that differs may differ because of it.
+        // Stages are listed from the source on, because the first difference may cause those after it.
         for (number, stage) in self.stages.iter().rev().enumerate() {
             let name = format!("stage {number} of the pipeline, counted from its source,");
             quantities.push((name, stage.clone()));

@@ -1,20 +1,21 @@
 //! A position as a text.
 //!
-//! JSON: the version of the form, the stages of the pipeline in words, the numbers, and a checksum of
-//! both. The words show a position of another pipeline, the checksum one that was damaged or edited.
+//! The text is JSON. It has the version of the format, a description of each stage of the pipeline, the numbers, and a
+//! checksum of the stages and the numbers. The descriptions reveal a position of another pipeline; the checksum, one
+//! that was damaged or edited.
 
 use serde_json::{Value as Json, json};
 
 use crate::error::{Error, Result};
 use crate::input::position::Description;
 
-/// The version of the form that is written and read.
+/// The version of the format.
 const VERSION: u64 = 3;
 
-/// The words of one stage that a message repeats, at most.
+/// The largest number of characters of a stage's description that a message contains.
 const SHOWN: usize = 200;
 
-/// The text for a place, given as numbers, in a pipeline.
+/// The text for a position in a pipeline.
 pub(super) fn write(pipeline: &Description, numbers: &[u64]) -> String {
     let stages = pipeline.stages();
     let checksum = checksum(stages, numbers);
@@ -27,10 +28,10 @@ pub(super) fn write(pipeline: &Description, numbers: &[u64]) -> String {
     .to_string()
 }
 
-/// The numbers of a text that was written for a pipeline like `pipeline`.
+/// The numbers in a text that was written for a pipeline like `pipeline`.
 ///
-/// INVALID_ARGUMENT: no such text, of another version, damaged, or of another pipeline, of which the
-/// message names the first difference.
+/// INVALID_ARGUMENT: a text that is not a position, is of another version, is damaged, or is of another pipeline. For
+/// the latter, the message names the first difference.
 pub(super) fn read(text: &str, pipeline: &Description) -> Result<Vec<u64>> {
     let parsed: Json = serde_json::from_str(text)
         .map_err(|error| wrong(format!("is not the text of a position: {error}")))?;
@@ -63,7 +64,7 @@ pub(super) fn read(text: &str, pipeline: &Description) -> Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Refuses a position of other stages.
+/// Refuses a position with other stages.
 fn compare(saved: &[String], own: &[String]) -> Result<()> {
     let count = saved.len().max(own.len());
     let difference = (0..count).find(|&stage| saved.get(stage) != own.get(stage));
@@ -92,7 +93,7 @@ fn checksum(stages: &[String], numbers: &[u64]) -> String {
     format!("{:08x}", hasher.finalize())
 }
 
-/// The start of a text from outside, fit for a message.
+/// The start of a text from outside, escaped for a message.
 fn shortened(text: &str) -> String {
     let mut start: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
     if text.chars().nth(SHOWN).is_some() {
@@ -174,7 +175,7 @@ mod tests {
             prop_assert_eq!(read(&write(&own, &numbers), &own).unwrap(), numbers);
         }
 
-        /// A damaged text is refused, or says the same: a space, an escape.
+        /// A damaged text is refused, unless its meaning is unchanged, as with other spaces or escapes.
         #[test]
         fn damage_is_noticed(place in 0usize..10_000, with in any::<u8>()) {
             let own = pipeline(&["batch(3)", "range(5)"]);

@@ -21,21 +21,20 @@ use crate::input::work::{self, WorkChain, WorkNode};
 use crate::observe::{self, Phase};
 use crate::values::Value;
 
-/// More elements than this are a dataset, not a buffer.
+/// The largest number of elements to make ahead. A larger one would be a dataset, not a buffer.
 const MAX_DEPTH: i64 = 4096;
 
-/// How often a pass is restarted at most without an element in between: each time is repeated where its
-/// position is restored.
+/// The largest number of restarts between two elements, because restoring the position repeats each of them.
 const MOST_RESTARTS: u64 = 1 << 20;
 
-/// A number of elements to make ahead, at least `least`.
+/// Checks a number of elements to make ahead, which is at least `least`.
 pub(super) fn ahead_depth(depth: i64, least: i64, argument: &'static str) -> Result<usize> {
     let what = format_args!("the elements to make ahead, between {least} and {MAX_DEPTH}");
     in_range(argument, depth, least..=MAX_DEPTH, what)
 }
 
-/// The items of a pass that has not begun, up to `depth` of them made ahead. With 0 they are made when they are
-/// asked for: whether they are made ahead may be left to the devices, and positions read alike.
+/// The items of a pass that has not begun. Up to `depth` of them are made ahead. With 0 they are made on request.
+/// Positions have the same form in both cases, because the choice may depend on the devices.
 pub(super) fn ahead(
     mut input: Box<dyn Pass<Value>>,
     depth: usize,
@@ -45,15 +44,15 @@ pub(super) fn ahead(
     let no_memory = |_| exhausted(depth, "elements made ahead of their consumer");
     queue.try_reserve_exact(depth).map_err(no_memory)?;
     spare.try_reserve_exact(depth).map_err(no_memory)?;
-    // How many can wait at once; beside them, one that the consumer holds, and one while it
-    // changes over.
+    // The number of elements that can wait at once. In addition, the consumer holds one, and another one while it
+    // exchanges them.
     if depth > 0 {
         let capacity = cardinality.bound().map_or(depth, |all| all.min(depth));
         input.reserve(capacity + 2);
     }
     let mut at = StateWriter::default();
     input.save(&mut at);
-    // One for each element that waits, one that the producer writes, one that the consumer replaces.
+    // One for each element that waits, one that the producer writes, and one that the consumer replaces.
     let places = (0..depth + 2).map(|_| StateWriter::with_room_of(&at)).collect();
     let end = StateWriter::with_room_of(&at);
     let state = WaitingFor { queue, places, end, ..WaitingFor::default() };
@@ -71,18 +70,18 @@ pub(super) fn ahead(
 }
 
 impl Dataset {
-    /// The same elements in the same order, up to `depth` of them made ahead of their consumer.
-    /// The thread that makes them starts with the first element asked for and is joined with the
-    /// end of the iterator. Errors and the end arrive in their place in the order.
+    /// The same elements in the same order. Up to `depth` of them are made ahead of their consumer. The thread that
+    /// makes them starts with the first requested element and is joined at the end of the iterator. Errors and the end
+    /// keep their place in the order.
     ///
-    /// INVALID_ARGUMENT if `depth` is not in [1, 4096]. From the first `next`,
-    /// RESOURCE_EXHAUSTED if there can be no thread; the next call tries again.
+    /// INVALID_ARGUMENT if `depth` is not in [1, 4096]. From the first `next`, RESOURCE_EXHAUSTED if no thread can be
+    /// started; the next call tries again.
     pub fn prefetch(&self, depth: i64) -> Result<Dataset> {
         self.then(Prefetch(ahead_depth(depth, 1, "depth")?))
     }
 }
 
-/// So many elements made ahead.
+/// The operation that makes this number of elements ahead.
 struct Prefetch(usize);
 
 impl Operation for Prefetch {
@@ -99,61 +98,61 @@ impl Operation for Prefetch {
     }
 }
 
-/// What consumer and producer share. Nothing of the caller's runs under the lock: no element is made or
+/// The state that consumer and producer share. No code of the caller runs under the lock: no element is made or
 /// dropped.
 struct Ring {
-    /// What the producer is inside of.
+    /// The node that the producer's thread enters.
     node: WorkNode,
     depth: usize,
     state: Mutex<WaitingFor>,
-    /// The consumer waits for this: an element, the end, the producer's end.
+    /// The consumer waits here for an element, the end, or the producer's end.
     arrived: Condvar,
-    /// The producer waits for this: room, another round, the order to stop.
+    /// The producer waits here for free space, another round, or the request to stop.
     wanted: Condvar,
 }
 
-/// An element, or a failure, and where the input was behind it.
+/// An element or a failure, and the position of the input after it.
 type Made = (Outcome<Result<Value>>, StateWriter);
 
 #[derive(Default)]
 struct WaitingFor {
     queue: VecDeque<Made>,
-    /// Memory for places.
+    /// Unused memory for positions.
     places: Vec<StateWriter>,
-    /// Where the input was when it had ended.
+    /// The position of the input when it had ended.
     end: StateWriter,
-    /// The input has ended; the end comes behind the queue.
+    /// Whether the input has ended. The end comes after the queue.
     ended: bool,
-    /// There was no memory for the next element, which is behind the queue as a failure. The producer tries
-    /// again when the consumer asks again, so that no failure is reported that is over by then.
+    /// Whether there was no memory for the next element. The failure is in the queue. The producer tries again only
+    /// when the consumer makes its next request, so that no outdated failure is reported.
     paused: bool,
-    /// The producer is to stop.
+    /// Whether the producer is to stop.
     stop: bool,
-    /// The producer has stopped.
+    /// Whether the producer has stopped.
     gone: bool,
-    /// The round that the consumer wants.
+    /// The round that the consumer requests.
     round: u64,
-    /// The input on its way to the producer.
+    /// The input, on its way to the producer.
     input: Option<Box<dyn Pass<Value>>>,
 }
 
 struct PrefetchPass {
     ring: Arc<Ring>,
-    /// Until the thread starts and takes it along.
+    /// The input, until the thread starts and takes it.
     input: Option<Box<dyn Pass<Value>>>,
-    /// Whether an iterator has the pass. No thread is started before.
+    /// Whether an iterator has the pass. Before that, no thread is started.
     announced: bool,
     thread: Option<thread::Handle>,
-    /// Elements of a round that nobody wants any more, on their way to be dropped; else empty.
+    /// Elements of an abandoned round while they wait to be dropped. It is empty at other times.
     spare: VecDeque<Made>,
-    /// Where the input was behind the element that was handed out last, once there is a thread.
+    /// The position of the input after the element that was returned last, once there is a thread.
     at: StateWriter,
     /// How often the pass was restarted since.
     restarts: u64,
 }
 
 impl PrefetchPass {
-    /// Starts the thread if there is none. If there can be none, the next call tries again.
+    /// Starts the thread if there is none. If it cannot be started, the next call tries again.
     fn start(&mut self) -> Result<()> {
         if self.input.is_none() {
             return Ok(());
@@ -232,7 +231,7 @@ impl Pass<Value> for PrefetchPass {
         (state.ended, state.paused) = (false, false);
         self.ring.wanted.notify_one();
         drop(state);
-        // Releasing an element may run the caller's code.
+        // The elements are dropped here, without the lock, because releasing an element may run the caller's code.
         self.spare.clear();
         Ok(())
     }
@@ -254,7 +253,7 @@ impl Pass<Value> for PrefetchPass {
         let input = self.input.as_mut().ok_or_else(|| {
             Error::Internal("a pass that a thread works for was to be restored".into())
         })?;
-        // Behind an element, and restarted since.
+        // The saved position is the one after an element, and the number of restarts since.
         let restarts = from.at_most(MOST_RESTARTS, "how often the pass was restarted")?;
         let mut place = from.nested()?;
         input.restore(&mut place)?;
@@ -263,7 +262,7 @@ impl Pass<Value> for PrefetchPass {
     }
 
     fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
-        // Without it there is a thread. Pools fill when the first element is asked for, which comes later.
+        // If the input is not here, a thread has it. Pools fill when the first element is requested, after this call.
         if let Some(input) = &mut self.input {
             visit(&mut **input);
         }
@@ -280,16 +279,16 @@ impl Drop for PrefetchPass {
         let Some(thread) = self.thread.take() else { return };
         self.ring.state.lock().stop = true;
         self.ring.wanted.notify_one();
-        // The thread may be this one, or wait for this one. Then it cannot be waited for, and ends by
-        // itself as soon as it can.
+        // The thread may be this one, or wait for this one. Then it cannot be joined, and ends by itself as soon as it
+        // can.
         if !work::is_inside(self.ring.node) {
-            // A panic of the thread was reported through the ring, or nobody asked.
+            // A panic of the thread was reported through the ring, unless no request came after it.
             let _ = thread.join();
         }
     }
 }
 
-/// Says that the producer has stopped, also when it panics.
+/// Records that the producer has stopped, even if it panics.
 struct Gone<'a>(&'a Ring);
 
 impl Drop for Gone<'_> {
@@ -299,7 +298,7 @@ impl Drop for Gone<'_> {
     }
 }
 
-/// Makes elements until it has to stop.
+/// Makes elements until it is stopped.
 fn produce(ring: &Ring) {
     let _gone = Gone(ring);
     let Some(mut input) = ring.state.lock().input.take() else { return };
@@ -318,13 +317,13 @@ fn produce(ring: &Ring) {
             ring.wanted.wait(&mut state);
         }
         let restart = state.round != round;
-        // Rounds that the consumer has passed over are passed over here too, one by one, so that
-        // the order of a shuffled round does not depend on when this thread looked.
+        // Rounds that the consumer has skipped are also skipped here, one by one, so that the order of a shuffled round
+        // does not depend on when this thread looked.
         round += u64::from(restart);
         drop(state);
 
-        // Unwind safety: a pass that a panic has left goes on behind it, as it does without a
-        // thread; the consumer gets the panic in the element's place.
+        // Unwind safety: a pass in which a panic occurred continues after it, as it does without a thread. The consumer
+        // gets the panic in place of the element.
         let made = catch_unwind(AssertUnwindSafe(|| match restart {
             true => input.restart().map(|()| None),
             false => {
@@ -340,7 +339,7 @@ fn produce(ring: &Ring) {
         input.save(&mut place);
         let mut state = ring.state.lock();
         if state.round != round {
-            // Dropped without the lock: releasing an element may run the caller's code.
+            // It is dropped without the lock, because releasing an element may run the caller's code.
             drop(state);
             drop(made);
             continue;

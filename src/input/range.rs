@@ -1,4 +1,4 @@
-//! Numbers in steps.
+//! Ranges of integers.
 
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Operation};
@@ -15,13 +15,13 @@ use crate::tensor::{DType, Shape};
 use crate::values::Value;
 
 impl Dataset {
-    /// The int64 scalars `start`, `start + step`, ... as long as they are below `stop`, or above it
-    /// if `step` is negative. INVALID_ARGUMENT if `step` is 0.
+    /// The int64 scalars `start`, `start + step`, ... as long as they are below `stop`, or, with a negative `step`,
+    /// above it. INVALID_ARGUMENT if `step` is 0.
     pub fn range(start: i64, stop: i64, step: i64) -> Result<Dataset> {
         if step == 0 {
             return Err(Error::invalid("step", "0; numbers in steps of 0 never reach 'stop'"));
         }
-        // In 128 bits, because the distance of two numbers of 64 bits may not fit in 64.
+        // The distance of two 64-bit numbers may need more than 64 bits, so it is computed with 128.
         let distance = (i128::from(stop) - i128::from(start)) * i128::from(step.signum());
         let distance = u128::try_from(distance).unwrap_or(0);
         let count = distance.div_ceil(u128::from(step.unsigned_abs()));
@@ -43,7 +43,8 @@ impl Range {
         ElementSpec::Leaf(LeafSpec { dtype: DType::Int64, shape: Vec::new() })
     }
 
-    /// The number at a position. Wrapping in both factors and in the sum gives it modulo 2^64, and it fits.
+    /// The number at a position. Both factors and the sum wrap. The result is the number modulo 2^64, and the number
+    /// fits.
     fn number(&self, position: u64) -> i64 {
         self.start.wrapping_add((position as i64).wrapping_mul(self.step))
     }

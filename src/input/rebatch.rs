@@ -1,4 +1,4 @@
-//! Batches cut anew.
+//! Batches that are cut into batches of other sizes.
 
 use crate::input::dataset::{Dataset, Operation};
 use crate::input::facts::{Batched, Facts};
@@ -18,15 +18,15 @@ use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
 impl Dataset {
-    /// The rows of all batches as one stream, cut into batches of `sizes`, over and over again. A
-    /// size of 0 makes a batch without rows. The last batch is smaller if rows are left over, and
-    /// nothing follows it; with `drop_remainder` they are left out. Batches that lie within one of the dataset's are views
-    /// of it, others are copied.
+    /// Treats the rows of all batches as one stream and cuts it into batches of `sizes`, in turn, again and again. A
+    /// size of 0 makes a batch without rows. The last batch is smaller if rows are left over, and no batch follows it.
+    /// With `drop_remainder` these rows are left out. A batch that lies within one batch of the dataset is a view of
+    /// it. Other batches are copied.
     ///
-    /// INVALID_ARGUMENT: no sizes, a negative one, none above 0, elements with a scalar. While
-    /// iterating, INVALID_ARGUMENT if the tensors of an element differ in their number of rows, or
-    /// batches to be joined in anything else (what was taken is left out then), and
-    /// RESOURCE_EXHAUSTED if there is no memory for a batch.
+    /// INVALID_ARGUMENT: no sizes, a negative one, none above 0, elements with a scalar. While iterating:
+    /// INVALID_ARGUMENT if the tensors of an element differ in their number of rows, or if batches to be joined differ
+    /// in anything else (the batches that were taken are then left out), and RESOURCE_EXHAUSTED if there is no memory
+    /// for a batch.
     pub fn rebatch(&self, sizes: &[i64], drop_remainder: bool) -> Result<Dataset> {
         let wrong = |problem: String| Error::invalid("row_counts", problem);
         let sizes = sizes
@@ -50,13 +50,13 @@ struct Rebatch {
 }
 
 impl Rebatch {
-    /// The rows of a full batch, if all have as many.
+    /// The rows of a full batch, if all sizes are equal.
     fn rows(&self) -> Option<usize> {
         let first = *self.sizes.first()?;
         self.sizes.iter().all(|&size| size == first).then_some(first)
     }
 
-    /// The spec of what is cut of batches like `batch`. INVALID_ARGUMENT for scalars.
+    /// The spec of batches that are cut from batches like `batch`. INVALID_ARGUMENT for scalars.
     fn spec(&self, batch: &ElementSpec) -> Result<ElementSpec> {
         let rows = self.rows().filter(|_| self.drop_remainder);
         batch.map(&mut |leaf| {
@@ -112,22 +112,22 @@ struct RebatchPass {
     rebatch: Rebatch,
     spec: ElementSpec,
     leaves: Leaves,
-    /// Which of the sizes is next.
+    /// The position of the next size.
     turn: usize,
-    /// Whether the rows have run out: no batch follows a smaller one, also if its size would be 0.
+    /// Whether the rows are used up. No batch follows a smaller one, not even one of size 0.
     ended: bool,
-    /// The batches that are being cut, each of one row or more, and how many rows each has.
+    /// The batches that are being cut, and the number of rows of each, which is at least 1.
     batches: VecDeque<(Value, usize)>,
-    /// How many rows of the first were given away.
+    /// How many rows of the first batch were already returned.
     start: usize,
-    /// The way to these batches, to each apart.
+    /// The log that leads to these batches. Each has a segment of its own.
     replay: ReplayLog,
     window: Window,
     input: Box<dyn Pass<Value>>,
     pool: BufferPool<ElementBuffer>,
 }
 
-/// Rows `start` to before `stop` of a batch.
+/// The rows [`start`, `stop`) of a batch.
 struct RowPiece<'a> {
     batch: &'a Value,
     start: usize,
@@ -156,7 +156,7 @@ fn rows_of(element: &Value, leaves: &Leaves) -> Result<usize> {
     Ok(rows)
 }
 
-/// The next `rows` rows of batches, of whose first `start` rows are gone.
+/// The next `rows` rows of `batches`. The first `start` rows were already returned.
 fn pieces(
     batches: &VecDeque<(Value, usize)>,
     mut start: usize,
@@ -172,12 +172,13 @@ fn pieces(
 }
 
 impl RebatchPass {
-    /// Takes batches until they have `most` rows that were not given away, or none follows. How many there are.
+    /// Takes batches until they have `most` rows to return, or until the input ends. Returns the number of these rows.
     fn fill(&mut self, most: usize) -> Result<usize> {
         let of_all = self.batches.iter().map(|(_, rows)| rows);
         let mut rows = of_all.sum::<usize>() - self.start;
         while rows < most {
-            // The input can use again the batches that only idle elements of ours are views of.
+            // Once the idle elements of this pass are released, the input can use the memory of the batches they
+            // referred to.
             self.pool.release_idle();
             let Some(batch) = self.replay.next_apart(&mut *self.input)? else { break };
             match rows_of(&batch, &self.leaves) {
@@ -194,7 +195,7 @@ impl RebatchPass {
         Ok(rows.min(most))
     }
 
-    /// So many rows were given away, or left out.
+    /// Advances by `rows` rows, which were returned or left out.
     fn pass(&mut self, rows: usize) {
         self.start += rows;
         while let Some((_, first)) = self.batches.front().filter(|(_, first)| *first <= self.start)
@@ -298,7 +299,7 @@ fn empty(spec: Option<&LeafSpec>, slot: &mut LeafBuffer<'_>) -> Result<()> {
     slot.own(spec.dtype, spec.empty_shape()?, 0).map(drop)
 }
 
-/// Copies `rows` rows in pieces to a tensor like `first`.
+/// Copies `rows` rows, which come in pieces, to a tensor like `first`.
 fn join<'a>(
     first: &Tensor,
     pieces: impl Iterator<Item = RowPiece<'a>>,

@@ -1,4 +1,4 @@
-//! Operations that only say which items come when, whatever the items are.
+//! Operations that only change which items come, and when. They work on items of any type.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::input::pass::{Item, Pass, Pipeline};
 use crate::input::position::Description;
 use crate::values::Value;
 
-/// Such an operation: over elements, or over the numbers of rows of arrays.
+/// Such an operation. Its items are elements or the numbers of arrays' rows.
 pub(super) trait Reorder: Clone + Send + Sync + 'static {
-    /// As [`Operation::words`].
+    /// The same as [`Operation::words`].
     fn words(&self) -> String;
 
-    /// Makes `facts`, which are those of `input`, those of what comes.
+    /// Changes `facts` from those of `input` to those of the result.
     fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()>;
 
-    /// A pass over what comes of the items of `input`, of which there are so many.
+    /// A pass over the resulting items. `input` has `count` items.
     fn pass<T: Item>(&self, count: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>>;
 
-    /// The same operation, which shares nothing with passes of this one.
+    /// The same operation, without anything shared with passes of this one.
     fn anew(&self) -> Self {
         self.clone()
     }
 
-    /// As [`Operation::describe_seed`].
+    /// The same as [`Operation::describe_seed`].
     fn describe_seed(&self, _to: &mut Description) {}
 }
 

@@ -1,4 +1,4 @@
-//! A dataset over and over.
+//! Repetition of a dataset.
 
 use crate::error::Result;
 use crate::input::arguments::in_range;
@@ -12,17 +12,16 @@ use crate::input::position::{StateReader, StateWriter, unfit};
 use crate::input::reorder::Reorder;
 
 impl Dataset {
-    /// The elements `count` times, or endlessly if it is -1. Each round is shuffled anew where
-    /// the dataset is. Batches made before stay within their round, batches made of the result
-    /// cross from one round into the next. Repeating nothing ends at once.
-    /// INVALID_ARGUMENT if `count` is less than -1.
+    /// Repeats the elements `count` times, or endlessly if it is -1. If the dataset is shuffled, each round has another
+    /// order. Batches made before stay within their round. Batches made of the result may contain elements of two
+    /// rounds. Repeating an empty dataset ends at once. INVALID_ARGUMENT if `count` is less than -1.
     pub fn repeat(&self, count: i64) -> Result<Dataset> {
         let count: i64 = in_range("count", count, -1.., "the number of rounds, or -1 for no end")?;
         self.then(Repeat(u64::try_from(count).ok()))
     }
 }
 
-/// So many rounds; none: without end.
+/// Repeats for this number of rounds. Without a number, it does not end.
 #[derive(Clone)]
 struct Repeat(Option<u64>);
 
@@ -53,7 +52,7 @@ impl Reorder for Repeat {
 
 struct RepeatPass<T> {
     rounds: Option<u64>,
-    /// The rounds to come, with the present one.
+    /// The number of rounds left, with the present one.
     left: Option<u64>,
     /// Whether the present round has yielded nothing so far.
     empty: bool,
@@ -63,14 +62,14 @@ struct RepeatPass<T> {
 impl<T> RepeatPass<T> {
     /// Begins the next round, if there is one.
     fn turn_over(&mut self) -> Result<()> {
-        // After a round of nothing more rounds of nothing would follow, perhaps for ever.
+        // After an empty round only empty rounds would follow, perhaps endlessly.
         let left = if self.empty { Some(0) } else { self.left.map(|left| left - 1) };
         if left == Some(0) {
             self.left = left;
             return Ok(());
         }
         let restarted = self.input.restart();
-        // If there was no memory for it, the round is still to be begun.
+        // If there was no memory for it, the round has not begun yet.
         if !lacks_memory(&restarted) {
             (self.left, self.empty) = (left, true);
         }
@@ -97,7 +96,7 @@ impl<T: Send> Pass<T> for RepeatPass<T> {
     }
 
     fn save(&self, to: &mut StateWriter) {
-        // What is left may be without end, which is no number.
+        // If the rounds are endless, the largest number is written.
         to.push(self.left.unwrap_or(u64::MAX));
         to.push_flag(self.empty);
         self.input.save(to);

@@ -1,24 +1,23 @@
-//! The way back to items that a pass holds of its input.
+//! A log that leads a restored pass to the items that it held.
 //!
-//! Some passes hold items that they have taken and not given away: the buffer of a shuffle, the batch
-//! that is being cut anew, a whole round that is to be cached. Items themselves are not part of a
-//! position. In place of them it says from where in the input they came, so that they are taken again.
-//! What failed in between is not taken again, since it might not fail now: a replay log begins anew behind
-//! each failure.
+//! Some passes hold items that they have taken and not returned: the buffer of a shuffle, the batch that is being cut,
+//! a complete round for a cache. Items are not part of a position. Instead, the position contains from where in the
+//! input they came, so that they can be taken again. Items that failed in between are not taken again, because they
+//! might not fail now: a replay log begins a new segment after each failure.
 
 use crate::error::{Error, Result};
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter, unfit};
 
-/// Where the items that are held came from.
+/// From where in the input the held items came.
 #[derive(Default)]
 pub(super) struct ReplayLog {
-    /// Items that came one after the other. Those behind `used` are memory to be used again.
+    /// Items that followed one another. The segments after the first `used` are memory for later use.
     segments: Vec<Segment>,
     used: usize,
-    /// Whether the input is where the last segment ends.
+    /// Whether the input is at the end of the last segment.
     whole: bool,
-    /// Whether it has said there that it has ended, which may have changed what later rounds are.
+    /// Whether the input has returned its end there, which may affect later rounds.
     ended: bool,
 }
 
@@ -29,14 +28,14 @@ struct Segment {
 }
 
 impl ReplayLog {
-    /// Nothing is held any more.
+    /// Records that no item is held any more.
     pub(super) fn clear(&mut self) {
         self.used = 0;
         self.whole = false;
         self.ended = false;
     }
 
-    /// The next item of `input`, which the pass will hold.
+    /// The next item of `input`, which the pass then holds.
     pub(super) fn next<T>(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
         if !self.whole {
             self.begin(input);
@@ -44,7 +43,7 @@ impl ReplayLog {
         self.take(input)
     }
 
-    /// The same, so that the items before it can be forgotten.
+    /// The next item, in a segment of its own, so that the items before it can be forgotten.
     pub(super) fn next_apart<T>(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
         self.begin(input);
         self.take(input)
@@ -64,7 +63,7 @@ impl ReplayLog {
     }
 
     fn take<T>(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
-        // Behind a failure, or a panic, the way goes on elsewhere.
+        // After a failure or a panic, a new segment begins.
         self.whole = false;
         let item = input.next()?;
         self.whole = true;
@@ -73,7 +72,7 @@ impl ReplayLog {
         Ok(item)
     }
 
-    /// Forgets the first item; all were taken by [`ReplayLog::next_apart`].
+    /// Forgets the first item. All items must have been taken by [`ReplayLog::next_apart`].
     pub(super) fn forget_first(&mut self) {
         self.segments[..self.used].rotate_left(1);
         self.forget();
@@ -85,7 +84,7 @@ impl ReplayLog {
         self.forget();
     }
 
-    /// Where the first item came from, if nothing failed since.
+    /// The position before the first item, if nothing has failed since.
     pub(super) fn beginning(&self) -> Option<&StateWriter> {
         self.segments[..self.used].first().filter(|_| self.used == 1).map(|first| &first.from)
     }
@@ -101,7 +100,7 @@ impl ReplayLog {
         self.whole &= self.used > 0;
     }
 
-    /// Writes down where the items came from and where `input` is now.
+    /// Saves from where the items came, and the present position of `input`.
     pub(super) fn save<T>(&self, input: &dyn Pass<T>, to: &mut StateWriter) {
         to.push(self.used as u64);
         for segment in &self.segments[..self.used] {
@@ -115,20 +114,20 @@ impl ReplayLog {
         }
     }
 
-    /// The same as it was before the last item, with which the pass will try again.
+    /// Saves the log as it was before the last item. The pass will try again with this item.
     pub(super) fn save_before_last(&self, to: &mut StateWriter) {
         to.push(self.used as u64);
         for (number, segment) in self.segments[..self.used].iter().enumerate() {
             to.push(segment.items - u64::from(number + 1 == self.used));
             to.append(&segment.from);
         }
-        // Behind the items that are left, where the input has not ended.
+        // The position is after the remaining items. The input has not ended there.
         to.push_flag(true);
         to.push_flag(false);
     }
 
-    /// Takes up a saved log: gives each of its items to `hold`, or those whose numbers are in
-    /// `wanted`, in order, and brings `input` to where it was.
+    /// Restores a saved log. Calls `hold` with each of its items, or with those whose numbers are in `wanted`, in
+    /// order. Then brings `input` to its saved position.
     pub(super) fn restore<T>(
         &mut self,
         saved: &SavedLog<'_>,
@@ -194,24 +193,24 @@ fn too_few(items: u64) -> Error {
     unfit(&format!("the data end after {items} elements where there were more"))
 }
 
-/// Which items of a log are to be had again.
+/// The items of a log that are made again.
 pub(super) enum WantedItems<'a> {
-    /// Each.
+    /// All items.
     All,
-    /// Those with these numbers, in order. The others are passed over.
+    /// The items with these numbers, in order. The others are skipped.
     Some(&'a [u64]),
 }
 
-/// A log as it was saved.
+/// A saved log.
 pub(super) struct SavedLog<'a> {
-    /// How many items, and from where.
+    /// For each segment, the number of its items and the position before them.
     segments: Vec<(u64, StateReader<'a>)>,
     now: Now<'a>,
 }
 
-/// Where the input was.
+/// The saved position of the input.
 enum Now<'a> {
-    /// Behind the last item, and perhaps it has said that none follows.
+    /// After the last item. `ended` is true if the input had returned its end.
     Behind {
         ended: bool,
     },
@@ -248,7 +247,7 @@ impl<'a> SavedLog<'a> {
 mod tests {
     use super::*;
 
-    /// The numbers from 0 on; those that 4 divides fail, 11 is the end.
+    /// The numbers from 0 on. Multiples of 4 fail, and 11 is the end.
     struct NumberSet(u64);
 
     impl Pass<u64> for NumberSet {

@@ -1,4 +1,4 @@
-//! Whole elements dealt out, one to each replica.
+//! Deals whole elements to replicas.
 
 use std::sync::Arc;
 
@@ -16,19 +16,18 @@ use crate::tensor::origin::BatchShare;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorParts};
 use crate::values::Value;
 
-/// Step s gives replica k the element s·n + k of the input.
+/// In step s, replica k gets element s·n + k of the input, where n is the number of replicas.
 pub(super) struct Deal {
     leaves: Leaves,
     replicas: LocalReplicas,
-    /// What components are that no element was left for: no rows, or a scalar zero.
+    /// The component for which no element was left: it has no rows, or is a scalar zero.
     zero: Tensor,
 }
 
 impl Deal {
-    /// Into steps like `spec`, whose leaves are per-replica values. A step for which there are not enough
-    /// elements is completed.
+    /// Makes steps like `spec`, whose leaves are per-replica values. A step that lacks elements is completed.
     pub(super) fn new(spec: &ElementSpec, replicas: &LocalReplicas) -> Result<Deal> {
-        // As many bytes as the largest dtype has.
+        // It has as many bytes as the largest dtype.
         let zero =
             memory::read_only(&Tensor::zeros(DType::UInt64, Shape::scalar(), DeviceId::HOST)?)?;
         Ok(Deal { leaves: Leaves::of(spec), replicas: replicas.clone(), zero })
@@ -38,7 +37,7 @@ impl Deal {
 impl Make for Deal {
     const IS_VIEW: bool = true;
 
-    /// Makes component k of each leaf of the step the leaf of element k.
+    /// Makes a step. Component k of each leaf becomes the leaf of element k.
     fn make(
         &mut self,
         elements: &[Value],
@@ -69,8 +68,8 @@ impl Make for Deal {
     }
 }
 
-/// Makes `component` what stands for an element that is not there: like `other`, without rows. A
-/// scalar cannot be without rows and is zero.
+/// Makes `component` the replacement for a missing element: like `other`, without rows. A scalar cannot be without rows
+/// and becomes zero.
 fn missing(
     component: &mut Tensor,
     other: &Tensor,

@@ -1,4 +1,4 @@
-//! Every n-th element.
+//! Divides a dataset by positions: a shard has every n-th element.
 
 use crate::error::Result;
 use crate::input::arguments::in_range;
@@ -11,8 +11,8 @@ use crate::input::position::{StateReader, StateWriter};
 use crate::input::reorder::Reorder;
 
 impl Dataset {
-    /// The elements at positions `index`, `index + shards`, `index + 2 * shards`, ...: one of
-    /// `shards` parts of the dataset, of which the others have other indices.
+    /// The elements at positions `index`, `index + shards`, `index + 2 * shards`, ...: one of `shards` parts of the
+    /// dataset. The other parts have the other indices.
     ///
     /// INVALID_ARGUMENT: less than one shard, an index that is not in [0, shards).
     pub fn shard(&self, shards: i64, index: i64) -> Result<Dataset> {
@@ -50,7 +50,7 @@ impl Reorder for Shard {
 
 struct ShardPass<T> {
     shard: Shard,
-    /// How many items come before the next of ours.
+    /// How many items to skip before the next one of this shard.
     skip: u64,
     input: Box<dyn Pass<T>>,
 }

@@ -1,4 +1,4 @@
-//! Random order, the same on every machine for a seed.
+//! Random orders. For one seed they are the same on every machine.
 
 use crate::input::arguments::in_range;
 use crate::input::dataset::Dataset;
@@ -19,28 +19,28 @@ use crate::input::pass::Pass;
 use crate::input::position::{Description, StateReader, StateWriter, unfit};
 use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
 
-/// What there may be no memory for.
+/// The name of these elements in the message if there is no memory for them.
 const SHUFFLED: &str = "elements of a shuffle's buffer";
 
 /// How a dataset is shuffled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShuffleOptions {
-    /// From how many elements the next one is drawn; 0 is all of them, which makes every order
+    /// The number of elements from which the next one is drawn. 0 stands for all of them, which makes every order
     /// equally likely.
     pub buffer_size: i64,
-    /// Which orders come. The same seed gives the same orders on every machine.
+    /// The seed of the orders. The same seed makes the same orders on every machine.
     pub seed: u64,
-    /// Whether all passes and rounds have the same order. If not, each has its own: it depends
-    /// on the seed, on how many iterators were made of the dataset before, and on the round.
+    /// Whether all passes and rounds have the same order. If not, each has its own, which depends on the seed, on how
+    /// many iterators were made of the dataset before, and on the round.
     pub keep_order_each_pass: bool,
 }
 
 impl Dataset {
-    /// The elements in random order. Over arrays only row numbers are shuffled, at eight bytes
-    /// for each in the buffer; elsewhere the buffer holds elements.
+    /// Shuffles the elements. Over arrays only row numbers are shuffled, and the buffer takes eight bytes for each. In
+    /// other datasets the buffer holds elements.
     ///
-    /// INVALID_ARGUMENT: a negative buffer size, or 0 (everything) for a dataset without end.
-    /// Memory for the buffer is taken when a pass needs it: RESOURCE_EXHAUSTED then.
+    /// INVALID_ARGUMENT: a negative buffer size, or 0 (all elements) for an endless dataset. A pass allocates the
+    /// buffer when it needs it, and may then fail with RESOURCE_EXHAUSTED.
     pub fn shuffle(&self, options: &ShuffleOptions) -> Result<Dataset> {
         let limit = match in_range("buffer_capacity", options.buffer_size, 0.., "0 or more")? {
             0 if self.cardinality() == Cardinality::Endless => {
@@ -64,8 +64,8 @@ pub(super) struct Shuffle {
     pub(super) keep_order: bool,
     /// The largest number of items in the buffer.
     pub(super) limit: usize,
-    /// How many iterators were made. Counting them when they are made, rather than when a round
-    /// begins, keeps orders independent of how threads interleave.
+    /// How many iterators were made. They are counted when they are made, and not when a round begins, so that orders
+    /// do not depend on how threads interleave.
     pub(super) passes: Arc<AtomicU64>,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for Shuffle {
 }
 
 impl Shuffle {
-    /// Drawn from all items, in another order in each pass and round.
+    /// A shuffle that draws from all items, with another order in each pass and round.
     pub(super) fn all(seed: u64) -> Shuffle {
         Shuffle { seed, keep_order: false, limit: usize::MAX, passes: Arc::default() }
     }
@@ -144,18 +144,18 @@ struct ShufflePass<T> {
     shuffle: Shuffle,
     /// How many items one round has.
     cardinality: Cardinality,
-    /// How many there will be in the buffer, if that is known; else 0.
+    /// The number of items expected in the buffer, or 0 if it is unknown.
     expected: usize,
-    /// How many iterators were made before this pass's.
+    /// How many iterators were made before the one of this pass.
     pass: u64,
     round: u64,
-    /// Whether the seed and the two numbers are those of another pass, whose place this one takes.
+    /// Whether the seed and the two numbers were restored from the position of another pass.
     restored: bool,
     random: ChaCha8Rng,
     /// How many items of this round were drawn from the buffer.
     drawn: u64,
     buffer: Vec<T>,
-    /// The way to the items of this round.
+    /// The log that leads to the items of this round.
     replay: ReplayLog,
     filled: bool,
     input_ended: bool,
@@ -167,7 +167,7 @@ impl<T: Send> ShufflePass<T> {
         let missing = self.expected.saturating_sub(self.buffer.len());
         memory::reserve(&mut self.buffer, missing, SHUFFLED)?;
         while self.buffer.len() < self.shuffle.limit {
-            // Room first, so that an item is not lost for want of it.
+            // The memory is reserved first, so that no item is lost if there is none.
             memory::reserve(&mut self.buffer, 1, SHUFFLED)?;
             match self.replay.next(&mut *self.input)? {
                 Some(item) => self.buffer.push(item),
@@ -181,11 +181,11 @@ impl<T: Send> ShufflePass<T> {
         Ok(())
     }
 
-    /// Fills the buffer as it was after `self.drawn` draws of the round. The draws are made again on
-    /// the numbers of the items alone, so that only those items need be made that are left.
+    /// Restores the buffer as it was after `self.drawn` draws of the round. The draws are repeated on the numbers of
+    /// the items alone, so that only the items that are left need to be made.
     fn take_again(&mut self, saved: &SavedLog<'_>) -> Result<()> {
         let items = saved.items();
-        // Not to fill the memory with the numbers of items that there never were.
+        // This check prevents filling the memory with numbers of items that do not exist.
         match self.cardinality {
             Cardinality::Exact(count) if items > count => {
                 return Err(unfit(&format!(
@@ -220,7 +220,7 @@ impl<T: Send> ShufflePass<T> {
         places.extend(numbers.iter().copied().zip(0..));
         places.sort_unstable();
         numbers.sort_unstable();
-        // In the order of their numbers first, then each in its place.
+        // The items are made in the order of their numbers. Each is then moved to its place.
         let buffer = &mut self.buffer;
         buffer.clear();
         memory::reserve(buffer, self.expected.max(numbers.len()), SHUFFLED)?;
@@ -239,12 +239,12 @@ impl<T: Send> ShufflePass<T> {
     }
 }
 
-/// With more items than this, whose number is not known before, it is counted first.
+/// If there are more items than this and their number is not known in advance, they are counted first.
 const CERTAIN: u64 = 1 << 20;
 
-/// Takes any item of a buffer, and puts its successor there if it has one.
+/// Takes a random item out of a buffer. If there is a successor, it takes the item's place.
 fn draw<T>(random: &mut ChaCha8Rng, buffer: &mut Vec<T>, successor: Option<T>) -> T {
-    // Drawn as 64 bits, so that the width of `usize` does not change the order.
+    // The number is drawn with 64 bits, so that the width of `usize` does not affect the order.
     let drawn = random.random_range(0..buffer.len() as u64) as usize;
     match successor {
         Some(successor) => std::mem::replace(&mut buffer[drawn], successor),
@@ -278,7 +278,7 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
     }
 
     fn save(&self, to: &mut StateWriter) {
-        // The seed too: a program that draws another one in each process goes on in the same order.
+        // The seed is saved too, so that a program with another seed in each process continues in the same order.
         for number in [self.shuffle.seed, self.pass, self.round, self.drawn] {
             to.push(number);
         }
@@ -306,9 +306,8 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
 
     fn announce(&mut self) {
         if self.restored || self.filled {
-            // The next iterator is to have the order that it would have had where the position was
-            // saved. Who was asked for items already was made while another stage was restored, and keeps
-            // the order that it gave them in.
+            // The next iterator gets the order that it would have had where the position was saved. A pass that has
+            // already returned items, because another stage was being restored, keeps the order of those items.
             self.shuffle.passes.fetch_max(self.pass.saturating_add(1), Ordering::Relaxed);
         } else {
             self.pass = self.shuffle.passes.fetch_add(1, Ordering::Relaxed);

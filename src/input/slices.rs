@@ -1,4 +1,4 @@
-//! Arrays as sources: element i consists of row i of each array.
+//! Arrays as sources. Element i consists of row i of each array.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct Arrays {
     pub(super) rows: u64,
 }
 
-/// The spec of the slices of `components`, whose tensors it collects.
+/// The spec of the slices of `components`. The tensors of `components` are added to `tensors`.
 pub(super) fn describe(components: &Value, tensors: &mut Vec<Tensor>) -> Result<ElementSpec> {
     ElementSpec::describe(components, "components", &mut |tensor| {
         let shape = tensor.shape();
@@ -36,7 +36,7 @@ pub(super) fn describe(components: &Value, tensors: &mut Vec<Tensor>) -> Result<
 }
 
 impl Arrays {
-    /// Rows `start` to before `stop`; shares memory.
+    /// The rows [`start`, `stop`). They share memory with these arrays.
     pub(super) fn part(&self, start: u64, stop: u64) -> Result<Arrays> {
         let parts = self.components.iter();
         let parts = parts.map(|tensor| tensor.slice(0, start as usize, stop as usize, 1));
@@ -44,7 +44,7 @@ impl Arrays {
     }
 }
 
-/// In words, for the description of a pipeline: their contents are not compared.
+/// Describes the arrays for the description of a pipeline. Their contents are not compared.
 impl fmt::Display for Arrays {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "arrays of {} rows:", self.rows)?;
@@ -54,7 +54,7 @@ impl fmt::Display for Arrays {
     }
 }
 
-/// A pass over the numbers from 0 to before `rows`, in order.
+/// A pass over the row numbers [0, `rows`), in order.
 pub(super) fn in_order(rows: u64) -> Box<dyn Pass<u64>> {
     indexed::start(InOrder, rows)
 }
@@ -69,7 +69,7 @@ impl Indexed for InOrder {
     }
 }
 
-/// A pass over single rows as elements: views, nothing is copied.
+/// A pass over single rows as elements. They are views; nothing is copied.
 pub(super) fn elements(
     arrays: &Arc<Arrays>,
     spec: &ElementSpec,
@@ -88,7 +88,7 @@ struct ElementsPass {
 
 impl Pass<Value> for ElementsPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        // Memory first, so that a row is not lost for want of it.
+        // The buffer is claimed first, so that no row is lost if there is no memory.
         let buffer = self.pool.claim(|| ElementBuffer::new(&self.spec))?;
         let Some(row) = self.order.next()? else { return Ok(None) };
         buffer.fill(&mut |leaf, slot| {

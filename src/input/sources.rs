@@ -12,14 +12,14 @@ use crate::tensor::Tensor;
 use crate::values::Value;
 
 impl Dataset {
-    /// The slices of tensors along dimension 0: element i consists of row i of each tensor, in
-    /// the structure of `components` (a tensor, or a nest of tensors whose dimensions 0 agree).
+    /// The slices of tensors along dimension 0. Element i consists of row i of each tensor, in the structure of
+    /// `components` (a tensor, or a nest of tensors whose dimensions 0 agree).
     ///
-    /// The tensors are shared, not copied: batches of consecutive rows are read-only views of
-    /// them. They must not be written while the dataset or an element of it is in use.
+    /// The tensors are shared, not copied: batches of consecutive rows are read-only views of them. They must not be
+    /// written while the dataset or an element of it is in use.
     ///
-    /// INVALID_ARGUMENT: a scalar, dimensions 0 that differ, per-replica values, variables, no
-    /// tensor at all. UNIMPLEMENTED: memory that the CPU cannot address.
+    /// INVALID_ARGUMENT: a scalar, dimensions 0 that differ, per-replica values, variables, no tensor at all.
+    /// UNIMPLEMENTED: memory that the CPU cannot address.
     pub fn from_tensor_slices(components: &Value) -> Result<Dataset> {
         let mut tensors = Vec::new();
         let spec = describe(components, &mut tensors)?;
@@ -43,8 +43,8 @@ impl Dataset {
         Dataset::of(Arc::new(Slices { arrays, spec }), &[])
     }
 
-    /// As [`Dataset::from_tensor_slices`], of a struct of `arrays` with these names; without names of a
-    /// tuple, or of a single array itself.
+    /// The dataset that [`Dataset::from_tensor_slices`] makes of a struct of `arrays` with these names. Without names
+    /// it is made of a tuple, or of a single array itself.
     pub fn from_named_arrays(arrays: Vec<Tensor>, names: Option<&[&str]>) -> Result<Dataset> {
         let mut arrays = arrays.into_iter().map(Value::Tensor);
         let components = match names {

@@ -1,4 +1,4 @@
-//! What the elements of a dataset look like, known before the first one is there.
+//! The structure, dtypes and shapes of a dataset's elements, known before the first element.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ pub struct LeafSpec {
 pub enum ElementSpec {
     /// A tensor.
     Leaf(LeafSpec),
-    /// One tensor for each of so many replicas.
+    /// One tensor for each replica. The number is that of the replicas.
     PerReplica(usize, LeafSpec),
-    /// Items in order. Shared, since each transformation of a pipeline keeps the spec.
+    /// Items in order. They are shared, because each transformation of a pipeline keeps the spec.
     Tuple(Arc<Vec<ElementSpec>>),
-    /// Items in order; of another kind than a tuple.
+    /// Items in order. A list is of another kind than a tuple.
     List(Arc<Vec<ElementSpec>>),
     /// Named fields in order.
     Struct(Arc<Vec<(Text, ElementSpec)>>),
@@ -54,7 +54,7 @@ impl LeafSpec {
         alike.then(|| LeafSpec { dtype: self.dtype, shape: shape() })
     }
 
-    /// The shape of a tensor of the spec without rows: dimension 0 and unknown sizes are 0.
+    /// The shape of a tensor of this spec without rows. Dimension 0 and unknown sizes are 0.
     pub(super) fn empty_shape(&self) -> Result<Shape> {
         let mut sizes = [0; MAX_RANK];
         for (size, known) in sizes.iter_mut().zip(&self.shape).skip(1) {
@@ -63,7 +63,7 @@ impl LeafSpec {
         Shape::new(&sizes[..self.shape.len().min(MAX_RANK)])
     }
 
-    /// The leaf with another dimension in front of its own.
+    /// The spec with another dimension in front.
     pub(super) fn stacked(&self, size: Option<usize>) -> Result<LeafSpec> {
         if self.shape.len() == MAX_RANK {
             return Err(Error::invalid(
@@ -105,7 +105,7 @@ impl ElementSpec {
         }
     }
 
-    /// The items or fields of a nest; none of a tensor.
+    /// The items or fields of a nest. A tensor has none.
     pub(super) fn items(&self) -> impl Iterator<Item = &ElementSpec> {
         let (items, fields): (&[ElementSpec], &[(Text, ElementSpec)]) = match self {
             ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => (&[], &[]),
@@ -115,7 +115,7 @@ impl ElementSpec {
         items.iter().chain(fields.iter().map(|(_, field)| field))
     }
 
-    /// A nest of the same kind and names, of what `map` makes of each item.
+    /// A nest of the same kind, with the same names. Its items are the results of `map` for each item.
     fn map_items(
         &self,
         map: impl FnMut(&ElementSpec) -> Result<ElementSpec>,
@@ -132,7 +132,7 @@ impl ElementSpec {
         })
     }
 
-    /// Whether both are nests of the same kind, of as many items with the same names.
+    /// Whether both are nests of the same kind, with the same number of items and the same names.
     fn is_like(&self, other: &ElementSpec) -> bool {
         match (self, other) {
             (ElementSpec::Tuple(one), ElementSpec::Tuple(two))
@@ -146,14 +146,14 @@ impl ElementSpec {
 
     /// A struct of these fields, whose names must differ.
     ///
-    /// INVALID_ARGUMENT also for a nest that is too deep or too large ([`limits`]).
+    /// INVALID_ARGUMENT if two names are equal, and for a nest that is too deep or too large ([`limits`]).
     pub(crate) fn structure(fields: Vec<(Text, ElementSpec)>) -> Result<ElementSpec> {
         limits::check_names(&fields)?;
         ElementSpec::Struct(Arc::new(fields)).within_limits()
     }
 
-    /// The spec of a value: `leaf` says what it is of each tensor. INVALID_ARGUMENT, which names
-    /// `argument`, for values that are no nests of tensors.
+    /// The spec of a value. `leaf` returns the spec of each tensor. INVALID_ARGUMENT, which names `argument`, for
+    /// values that are not nests of tensors.
     pub(super) fn describe(
         value: &Value,
         argument: &'static str,
@@ -181,7 +181,7 @@ impl ElementSpec {
         })
     }
 
-    /// Checks that `value` is what this says. INVALID_ARGUMENT, with `what` in front, if not.
+    /// Checks that `value` matches this spec. If not, returns INVALID_ARGUMENT with a message that begins with `what`.
     pub(super) fn check(&self, value: &Value, what: &'static str) -> Result<()> {
         match (self, value) {
             (ElementSpec::Leaf(leaf), Value::Tensor(tensor)) if leaf.fits(tensor) => Ok(()),
@@ -219,8 +219,7 @@ impl ElementSpec {
         }
     }
 
-    /// Checks that this can be the spec of a dataset's elements: tensors, and no per-replica
-    /// values.
+    /// Checks that this can be the spec of a dataset's elements: it has tensors, and no per-replica values.
     pub(super) fn check_describes_elements(&self, argument: &'static str) -> Result<()> {
         let problem = if self.leaves() == 0 {
             format!("{self} has no tensor")
@@ -237,7 +236,7 @@ impl ElementSpec {
             || self.items().any(ElementSpec::has_per_replica)
     }
 
-    /// Dimension 0 of the tensors, if all have one and the same, which is known.
+    /// Dimension 0 of the tensors, if it is known and the same for all.
     pub(super) fn rows(&self) -> Option<usize> {
         let mut rows = None;
         let mut agree = true;
@@ -249,7 +248,7 @@ impl ElementSpec {
         rows.filter(|_| agree)
     }
 
-    /// Gives each leaf to `visit`, in order.
+    /// Calls `visit` for each leaf, in order.
     pub(super) fn for_each_leaf<'a>(&'a self, visit: &mut dyn FnMut(&'a LeafSpec)) {
         match self {
             ElementSpec::Leaf(leaf) | ElementSpec::PerReplica(_, leaf) => visit(leaf),
@@ -257,9 +256,8 @@ impl ElementSpec {
         }
     }
 
-    /// What both have in common: the same structure, dtypes and ranks, and the sizes in which
-    /// they agree. `different` says what it means that there is no such spec; RESOURCE_EXHAUSTED if
-    /// there is no memory for it.
+    /// What both have in common: the same structure, dtypes and ranks, and the sizes that are equal. If there is no
+    /// such spec, returns the error of `different`. RESOURCE_EXHAUSTED if there is no memory for it.
     pub(super) fn common(
         &self,
         other: &ElementSpec,
@@ -280,7 +278,7 @@ impl ElementSpec {
         }
     }
 
-    /// Items, fields or components; 1 for a tensor.
+    /// The number of items, fields or components; 1 for a tensor.
     pub fn count(&self) -> usize {
         match self {
             ElementSpec::Leaf(_) => 1,
@@ -306,8 +304,7 @@ impl ElementSpec {
         item.ok_or_else(|| Error::out_of_range("index", missing()))
     }
 
-    /// The name of the field at `index`. OUT_OF_RANGE if there is none, INVALID_ARGUMENT if it is
-    /// no struct.
+    /// The name of the field at `index`. OUT_OF_RANGE if there is none, INVALID_ARGUMENT if this is not a struct.
     pub fn field_name(&self, index: usize) -> Result<&Text> {
         let ElementSpec::Struct(fields) = self else {
             let problem = format!("{self} is no struct; only a struct has field names");
@@ -335,8 +332,8 @@ impl ElementSpec {
         }
     }
 
-    /// A value of the structure, which is within the limits of nests: `tensor` makes the tensor of each leaf, and
-    /// of each replica.
+    /// A value of this structure, which is within the limits of nests. `tensor` makes the tensor of each leaf and of
+    /// each replica.
     pub(super) fn value(
         &self,
         tensor: &mut dyn FnMut(&LeafSpec, usize) -> Result<Tensor>,
@@ -359,7 +356,7 @@ impl ElementSpec {
         })
     }
 
-    /// The structure with each tensor's spec replaced.
+    /// The structure with each tensor's spec replaced by the result of `map`.
     pub(super) fn map(
         &self,
         map: &mut dyn FnMut(&LeafSpec) -> Result<ElementSpec>,

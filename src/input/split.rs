@@ -1,4 +1,4 @@
-//! Each batch split along dimension 0, one part for each replica.
+//! Splits each batch along dimension 0 into one part for each replica.
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -15,15 +15,15 @@ use crate::tensor::origin::BatchShare;
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
-/// Splits batches by Rule A: with c = ⌈rows / replicas⌉, replica k gets rows [k·c, (k+1)·c) as far
-/// as there are any. A single replica gets the batch as it is.
+/// Splits batches by Rule A: with c = ⌈rows / replicas⌉, replica k gets rows [k·c, (k+1)·c), as far as these rows
+/// exist. A single replica gets the whole batch.
 pub(super) struct Split {
     leaves: Leaves,
     replicas: LocalReplicas,
 }
 
 impl Split {
-    /// Into elements like `spec`.
+    /// Splits batches into elements like `spec`.
     pub(super) fn new(spec: &ElementSpec, replicas: &LocalReplicas) -> Split {
         Split { leaves: Leaves::of(spec), replicas: replicas.clone() }
     }
@@ -62,16 +62,15 @@ pub(super) fn part_spec(leaf: &LeafSpec, replicas: usize) -> Result<LeafSpec> {
     Ok(LeafSpec { dtype: leaf.dtype, shape })
 }
 
-/// How many of `rows` rows each of `replicas` replicas gets when a batch is split by Rule A.
+/// The number of rows that each of `replicas` replicas gets when a batch of `rows` rows is split by Rule A.
 pub fn part_sizes(rows: usize, replicas: usize) -> Vec<usize> {
     let sizes = (0..replicas).map(|replica| part(rows, replica, replicas));
     sizes.map(|(start, stop)| stop - start).collect()
 }
 
-/// The rows of each tensor of `batch`: a nest of tensors that have equally many.
+/// The number of rows of each tensor of `batch`: a nest of tensors with equal numbers of rows.
 ///
-/// INVALID_ARGUMENT: leaves that are no tensors, scalars, tensors with different numbers of rows,
-/// or no tensor at all.
+/// INVALID_ARGUMENT: leaves that are not tensors, scalars, tensors with different numbers of rows, or no tensor at all.
 pub fn batch_rows(batch: &Value) -> Result<usize> {
     let mut rows = None;
     let problem = batch.find_leaf(&mut |leaf| {
@@ -92,9 +91,8 @@ pub fn batch_rows(batch: &Value) -> Result<usize> {
     }
 }
 
-/// The rows of `batch` from `first` on as an element of a distributed dataset: replica k, on the
-/// k-th of `devices`, gets the next `sizes[k]` of them, as views, or as copies on a GPU. There must be as
-/// many.
+/// The rows of `batch` from `first` on, as an element of a distributed dataset. Replica k, on the k-th of `devices`,
+/// gets the next `sizes[k]` rows, as views, or as copies on a GPU. The batch must have that many rows.
 pub fn split_rows(
     batch: &Value,
     first: usize,
@@ -116,12 +114,11 @@ pub fn split_rows(
     })
 }
 
-/// A global batch as an element of a distributed dataset, for the replicas of `strategy` on all ranks: each
-/// tensor of it is split along dimension 0 by Rule A, of which this rank's replicas get their parts, as views,
-/// or as copies on a GPU; with one device tensors stay tensors. The parts know how many examples they hold. All
-/// ranks have the same batch.
+/// Splits a global batch into an element of a distributed dataset, for the replicas of `strategy` on all ranks. Each
+/// tensor is split along dimension 0 by Rule A. This rank's replicas get their parts as views, or as copies on a GPU;
+/// with one device, tensors stay tensors. Each part stores how many examples it holds. All ranks have the same batch.
 ///
-/// INVALID_ARGUMENT: a leaf that is no tensor and, with several devices, a scalar.
+/// INVALID_ARGUMENT: a leaf that is not a tensor and, with several devices, a scalar.
 pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
     let replicas = &LocalReplicas::of_strategy(strategy);
     let numbering = &Numbering::new(replicas.among_ranks.then(Description::default).as_ref());
@@ -151,20 +148,20 @@ pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
     })
 }
 
-/// The rows [start, stop) of `rows` that `replica` of `replicas` gets.
+/// The rows [start, stop) of `rows` that replica `replica` of `replicas` gets.
 fn part(rows: usize, replica: usize, replicas: usize) -> (usize, usize) {
     let size = rows.div_ceil(replicas);
-    // Saturating: past the end it does not matter how far.
+    // The arithmetic saturates, because the distance past the end does not matter.
     let start = replica.saturating_mul(size).min(rows);
     (start, start.saturating_add(size).min(rows))
 }
 
-/// How many examples a tensor holds: its rows, or itself.
+/// How many examples a tensor holds: its number of rows, or 1 for a scalar.
 pub(super) fn examples(tensor: &Tensor) -> u64 {
     tensor.shape().first().map_or(1, |&rows| rows as u64)
 }
 
-/// Makes `component` the part of `whole` that this process's replica with this number gets.
+/// Makes `component` the part of `whole` for the replica of this process with the given number.
 fn make_part(
     component: &mut Tensor,
     whole: &Tensor,

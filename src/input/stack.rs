@@ -1,4 +1,4 @@
-//! Several elements as one, with a dimension more in front.
+//! Stacks several elements along a new first dimension.
 
 use crate::error::{Error, Result};
 use crate::input::element_buffer::{ElementBuffer, LeafBuffer};
@@ -11,7 +11,7 @@ use crate::kernels::rows;
 use crate::tensor::{Layout, MAX_RANK, Shape, Tensor};
 use crate::values::Value;
 
-/// Stacks elements, which have one shape unless it pads them.
+/// Stacks elements. They have the same shape, unless it pads them.
 pub(super) struct Stack {
     leaves: Leaves,
     window: Window,
@@ -19,12 +19,12 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    /// To batches like `spec`.
+    /// Stacks elements into batches like `spec`.
     pub(super) fn new(spec: &ElementSpec, pads: bool) -> Result<Stack> {
         Ok(Stack { leaves: Leaves::of(spec), window: Window::new()?, pads })
     }
 
-    /// Copies one tensor of each element to its row, and zeros around those that are smaller than others.
+    /// Copies one tensor of each element to its row, and fills the space around smaller ones with zeros.
     fn stack(
         elements: &[Value],
         leaf: Leaf<'_>,
@@ -65,8 +65,8 @@ impl Make for Stack {
     }
 }
 
-/// The shape of the batch: the largest size of each dimension, behind the number of elements; and whether elements
-/// differ in shape.
+/// The shape of the batch: the number of elements, and then the largest size of each dimension. Also returns whether
+/// elements differ in shape.
 fn batch_shape(elements: &[Value], leaf: Leaf<'_>, pads: bool) -> Result<(Shape, bool)> {
     let first = leaf.of(&elements[0])?;
     let (shape, rank) = (first.shape(), first.shape().rank());
@@ -102,7 +102,8 @@ fn batch_shape(elements: &[Value], leaf: Leaf<'_>, pads: bool) -> Result<(Shape,
     Ok((Shape::new(&sizes[..=rank])?, differ))
 }
 
-/// The first `shape` positions of row `position` of `target`: a layout, and where it begins.
+/// The part of row `position` of `target` that has `shape` and begins at the row's start: a layout, and its first
+/// element.
 fn corner(target: &Tensor, position: usize, shape: &Shape) -> Result<(Layout, usize)> {
     let strides = target.layout().strides();
     let layout = Layout::strided(*shape, &strides[1..])?;

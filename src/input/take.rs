@@ -1,4 +1,4 @@
-//! The first elements of a dataset, and all but the first.
+//! The first elements of a dataset, or all others.
 
 use crate::error::Result;
 use crate::input::arguments::in_range;
@@ -11,18 +11,18 @@ use crate::input::position::{StateReader, StateWriter};
 use crate::input::reorder::Reorder;
 
 impl Dataset {
-    /// The first `count` elements, or all if there are fewer or if it is -1. INVALID_ARGUMENT if
-    /// `count` is less than -1.
+    /// The first `count` elements, or all if there are fewer or if `count` is -1. INVALID_ARGUMENT if it is less than
+    /// -1.
     pub fn take(&self, count: i64) -> Result<Dataset> {
         self.then(Take(count_or_all(count)?))
     }
 
-    /// All elements but the first `count`; none if there are no more or if it is -1, which is all. Those
-    /// of ranges and of rows of arrays are left out at once, others are made.
-    /// INVALID_ARGUMENT if `count` is less than -1.
+    /// All elements except the first `count`. None are left if there are no more than `count`, or if it is -1. Skipping
+    /// in ranges and in rows of arrays takes no time; other elements are made and dropped. INVALID_ARGUMENT if `count`
+    /// is less than -1.
     pub fn skip(&self, count: i64) -> Result<Dataset> {
         match count_or_all(count)? {
-            // Without going through a dataset that may have no end.
+            // The result is empty. It does not iterate over the dataset, which may be endless.
             u64::MAX => self.then(Take(0)),
             count => match self.op().behind(count) {
                 Some(rest) => Dataset::of(rest, &[]),
@@ -32,7 +32,7 @@ impl Dataset {
     }
 }
 
-/// A count from the caller, of which -1 is more than there can be.
+/// A count from the caller. For -1 it returns a number larger than any dataset.
 fn count_or_all(count: i64) -> Result<u64> {
     match count {
         -1 => Ok(u64::MAX),
@@ -40,11 +40,11 @@ fn count_or_all(count: i64) -> Result<u64> {
     }
 }
 
-/// The first so many.
+/// Takes the first elements, as many as this number.
 #[derive(Clone)]
 struct Take(u64);
 
-/// All but the first so many.
+/// Skips the first elements, as many as this number.
 #[derive(Clone)]
 struct Skip(u64);
 
@@ -91,13 +91,13 @@ impl Reorder for Skip {
     }
 }
 
-/// A pass that leaves out `skip` items, and then gives `take`, or all.
+/// A pass that skips `skip` items and then returns `take` items, or all.
 fn part<T: Item>(skip: u64, take: Option<u64>, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
     let range = SkipAndTake { skip, take };
     Box::new(RangePass { range, left: range, input })
 }
 
-/// How many items to leave out, and how many to take then; none stands for all.
+/// How many items to skip, and how many to return then; none stands for all.
 #[derive(Clone, Copy)]
 struct SkipAndTake {
     skip: u64,
@@ -106,7 +106,7 @@ struct SkipAndTake {
 
 struct RangePass<T> {
     range: SkipAndTake,
-    /// What is still to be left out and to be taken.
+    /// How many items are still to be skipped, and then to be returned.
     left: SkipAndTake,
     input: Box<dyn Pass<T>>,
 }

@@ -7,14 +7,14 @@ use crate::error::Result;
 use crate::input::element_buffer;
 use crate::tensor::{DType, Layout, Shape, Tensor};
 
-/// Two tensors that are pointed at what is to be copied and where.
+/// Two tensors that are set to the parts to copy from and to.
 pub(super) struct Window {
     from: Tensor,
     to: Tensor,
     nothing: Tensor,
 }
 
-/// A part of a tensor: positions in its storage, and how many elements behind its first one.
+/// A part of a tensor: its layout in the tensor's storage, and the number of elements before its first one.
 pub(super) type RowWindow<'a> = (&'a Tensor, Layout, usize);
 
 impl Window {
@@ -24,14 +24,14 @@ impl Window {
         Ok(Window { from: part()?, to: part()?, nothing })
     }
 
-    /// Copies the elements of `source` to the same positions of `target`, of the same dtype and
-    /// shape. INVALID_ARGUMENT if they differ.
+    /// Copies the elements of `source` to the same positions of `target`, which has the same dtype and shape.
+    /// INVALID_ARGUMENT if they differ.
     pub(super) fn copy(&mut self, source: RowWindow<'_>, target: RowWindow<'_>) -> Result<()> {
         point(&mut self.from, source)?;
         point(&mut self.to, target)?;
         // SAFETY: the target is part of a buffer that is being filled, and that nobody else has.
         let copied = unsafe { self.to.assume_exclusive() }.copy_from(&self.from);
-        // Memory that something still points at is not used again.
+        // Memory to which a tensor still refers cannot be used again.
         let nothing = *self.nothing.layout();
         point(&mut self.from, (&self.nothing, nothing, 0))?;
         point(&mut self.to, (&self.nothing, nothing, 0))?;

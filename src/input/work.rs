@@ -1,16 +1,16 @@
-//! What a thread is inside of, so that a call that would wait for itself is refused.
+//! The iterators that a thread is inside of. A call that would wait for itself is refused.
 //!
-//! Sources, mapped functions and `destroy` functions are the caller's code, which may use iterators, also
-//! the very one that the code works for. So each thread keeps the list of the iterators that it is inside of.
-//! A thread that makes parallel calls, or elements ahead, goes on with the list of the thread that it works
-//! for. A call of what is in the list is refused. Threads that wait for each other in a circle are not found.
+//! Sources, mapped functions and `destroy` functions are the caller's code, which may use iterators, even the one for
+//! which it is called. So each thread keeps a list of the iterators that it is inside of. A thread that makes parallel
+//! calls, or elements ahead, continues the list of the thread for which it works. A call of an iterator in the list is
+//! refused. Threads that wait for each other in a circle are not detected.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 
-/// How deep iterators can be used by what other iterators call.
+/// The largest depth of iterators that are used by functions of other iterators.
 const MAX_DEPTH: usize = 32;
 
 /// An iterator, or a pass whose elements a thread makes ahead.
@@ -18,15 +18,15 @@ const MAX_DEPTH: usize = 32;
 pub(super) struct WorkNode(u64);
 
 impl WorkNode {
-    /// One that no other is equal to.
+    /// A node that differs from all others.
     pub(super) fn new() -> WorkNode {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         WorkNode(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// What a thread is inside of, from the outermost to the innermost. It is of fixed size and not
-/// dropped, so that it costs no memory.
+/// The nodes that a thread is inside of, from the outermost to the innermost. It has a fixed size and no destructor, so
+/// that it costs no memory.
 #[derive(Clone, Copy)]
 pub(super) struct WorkChain {
     nodes: [WorkNode; MAX_DEPTH],
@@ -38,21 +38,20 @@ thread_local! {
 }
 
 impl WorkChain {
-    /// Inside of nothing.
+    /// A chain without nodes.
     pub(super) const EMPTY: WorkChain = WorkChain { nodes: [WorkNode(0); MAX_DEPTH], count: 0 };
 
-    /// What the calling thread is inside of.
+    /// The nodes that the calling thread is inside of.
     pub(super) fn current() -> WorkChain {
         CHAIN.with_borrow(|chain| *chain)
     }
 
-    /// The same, and inside of `node`. FAILED_PRECONDITION if that is too much.
+    /// The same chain with `node` added. FAILED_PRECONDITION if it is full.
     pub(super) fn with(mut self, node: WorkNode) -> Result<WorkChain> {
         self.push(node).map(|()| self)
     }
 
-    /// Makes this what the calling thread is inside of, which is inside of nothing, until what comes
-    /// back is dropped.
+    /// Sets the calling thread's chain, which must be empty, to this one until the returned guard is dropped.
     pub(super) fn enter(&self) -> InsideGuard {
         CHAIN.with_borrow_mut(|chain| {
             debug_assert_eq!(chain.count, 0, "the thread is the library's own");
@@ -81,9 +80,9 @@ fn too_deep() -> Error {
     ))
 }
 
-/// Being inside of something; ends when this is dropped, also by a panic.
+/// Being inside of a node. It ends when this is dropped, also by a panic.
 pub(super) struct InsideGuard {
-    /// How much the thread was inside of before.
+    /// The length of the chain before.
     count: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Several datasets side by side.
+//! Combines several datasets side by side.
 
 use crate::input::dataset::{Dataset, Operation};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::text::Text;
 use crate::values::Value;
 
 impl Dataset {
-    /// Element i consists of element i of each dataset: a tuple, or with `names` a struct whose
-    /// fields have these names. It ends with the first that ends. If others have more elements, which
-    /// are left out, the log says so: now, where the numbers are known and finite, else when the end
-    /// is found; once.
+    /// Element i consists of element i of each dataset: a tuple or, with `names`, a struct whose fields have these
+    /// names. The dataset ends with the first input that ends. If other inputs have more elements, these are left out,
+    /// and the log reports it once: in this call, if the numbers are known and finite, and when the end is found, if
+    /// not.
     ///
     /// INVALID_ARGUMENT: no datasets, another number of names than of datasets, a name twice.
     pub fn zip(datasets: &[Dataset], names: Option<&[&str]>) -> Result<Dataset> {
@@ -47,7 +47,7 @@ impl Dataset {
 #[derive(Clone)]
 struct Zip {
     names: Option<Arc<Vec<Text>>>,
-    /// Whether different lengths were logged, or there are none.
+    /// Whether different lengths were already logged, or cannot occur.
     warned: Arc<AtomicBool>,
 }
 
@@ -64,7 +64,7 @@ impl Operation for Zip {
         facts.batched = common_batched(inputs);
         facts.rows = rows(inputs)?;
         facts.files = inputs.iter().find_map(|input| input.files.clone());
-        // Which elements meet is only known where all are read.
+        // Only a pass over all files determines which elements are combined.
         facts.need_all_files("zip");
         Ok(facts)
     }
@@ -92,7 +92,7 @@ impl Operation for Zip {
     }
 }
 
-/// The arrays of all datasets, if the elements of each are all rows of some.
+/// The arrays of all datasets, if the elements of each dataset are all rows of some arrays.
 fn rows(inputs: &[&Facts]) -> Result<Option<RowFacts>> {
     let all = || inputs.iter().map_while(|input| input.rows_in_order());
     if all().count() < inputs.len() {
@@ -106,8 +106,8 @@ fn rows(inputs: &[&Facts]) -> Result<Option<RowFacts>> {
     Ok(Some(RowFacts { arrays: Arc::new(Arrays { components, rows }), in_order: true }))
 }
 
-/// Says in the log if datasets are known to have different numbers of elements, which a strict process
-/// refuses. One without end is meant to end with the others. Returns whether there is no more to say.
+/// Logs a warning if datasets are known to have different numbers of elements. In a strict process this is an error. An
+/// endless dataset is meant to end with the others. Returns whether nothing remains to be logged.
 fn warn_of_lengths(lengths: impl Iterator<Item = Cardinality> + Clone) -> Result<bool> {
     let known = lengths.clone().enumerate();
     let known =
@@ -150,8 +150,7 @@ struct ZipPass {
     inputs: Vec<Box<dyn Pass<Value>>>,
     /// The first dataset that may end.
     first_finite: usize,
-    /// What the inputs have given for the element at hand. It stays if another fails, so that
-    /// the inputs keep in step.
+    /// The inputs' items for the current element. They stay if another input fails, so that the inputs stay in step.
     taken: Vec<Held<Value>>,
     ended: bool,
     nothing: Value,
@@ -163,12 +162,12 @@ impl Pass<Value> for ZipPass {
         if self.ended {
             return Ok(None);
         }
-        // The inputs can use again what only idle elements of ours hold.
+        // Once the idle elements of this pass are released, the inputs can use the memory that they held.
         self.pool.release_idle();
         for (position, input) in self.inputs.iter_mut().enumerate() {
             if !self.taken[position].fill(&mut **input)? {
                 self.ended = true;
-                // Those before have given an element, those behind were not asked.
+                // The inputs before this one have returned an element. Those after it were not called.
                 let longer = self.first_finite;
                 let warns = position > longer && !self.zip.warned.swap(true, Ordering::Relaxed);
                 self.taken.iter_mut().for_each(|taken| drop(taken.take()));

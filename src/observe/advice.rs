@@ -1,8 +1,8 @@
-//! What keeps a strategy from being as fast as its replicas are many, in words.
+//! Explains in text why a strategy is slower than its number of replicas allows.
 //!
-//! Pure: a [`Summary`] goes in, text comes out. Each cause has a condition of its own, on shares of
-//! a step, so that what does not matter is not named. Where one cause explains another, the other one
-//! is not named: replicas that outnumber the processors also wait for each other.
+//! The functions are pure: they make text from a [`Summary`]. Each cause has its own condition on shares of a step, so
+//! that irrelevant causes are not named. If one cause explains another, the other one is not named: replicas that
+//! outnumber the processors also wait for each other.
 
 use super::phase::Phase;
 use super::sample::Setup;
@@ -12,19 +12,19 @@ use super::summary::{Summary, counted, duration};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Cause {
-    /// A step's work is so little that handing it out takes longer than doing it.
+    /// A step has so little work that distributing it takes longer than doing it.
     SmallStep,
     /// There are more replicas than processors.
     FewProcessors,
-    /// Threads that are not the library's want the same processors.
+    /// Threads that do not belong to the library compete for the same processors.
     OtherThreads,
-    /// The input is not there in time.
+    /// The input is late.
     Input,
     /// One replica takes longer than the others.
     SlowReplica,
     /// The callbacks run one after the other.
     Serialised,
-    /// The update takes long: memory limits it, or nothing takes longer.
+    /// The update takes long: memory limits it, or it is the largest part of a step.
     Update,
     /// Other processes use the processors that the replicas need.
     BusyMachine,
@@ -33,34 +33,34 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Whether it may come and go with what else the machine does.
+    /// Whether the cause may come and go with the load of the machine.
     pub fn is_of_machine(self) -> bool {
         matches!(self, Cause::BusyMachine | Cause::UnevenSteps)
     }
 }
 
-/// What to change, and why.
+/// A recommended change and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
-    /// What it is about.
+    /// The cause that it concerns.
     pub cause: Cause,
-    /// In words, with figures.
+    /// A text with figures.
     pub text: String,
 }
 
-/// A step with more work than this, of all replicas together, is worth several replicas.
+/// Several replicas pay off if a step's work, of all replicas together, is more than this.
 const SMALL_WORK: u64 = 100_000;
 
-/// Updates that move less than this do so in caches.
+/// Updates that move fewer bytes than this fit into caches.
 const BEYOND_CACHES: u64 = 16 << 20;
 
-/// What to change, the most telling first. Nothing if nothing stands out.
+/// The recommended changes, the most important first. It is empty if no cause stands out.
 pub fn of(summary: &Summary) -> Vec<Advice> {
     if summary.replicas.is_empty() || summary.period == 0 {
         return Vec::new();
     }
     let few_processors = few_processors(summary);
-    // Replicas that take turns on a processor wait for each other, whatever else they do.
+    // Replicas that take turns on a processor wait for each other in any case.
     let of_replicas = match &few_processors {
         Some(_) => None,
         None => {
@@ -79,7 +79,7 @@ pub fn of(summary: &Summary) -> Vec<Advice> {
     all.into_iter().flatten().collect()
 }
 
-/// The report as one text: figures and what to change.
+/// The report as one text: figures and recommended changes.
 pub fn report(summary: &Summary, advice: &[Advice]) -> String {
     let mut text = summary.table();
     text.push_str(match advice {
@@ -106,7 +106,7 @@ pub fn in_one_line(summary: &Summary, advice: &[Advice]) -> String {
     )
 }
 
-/// Whether `part` is at least so many hundredths of `whole`.
+/// Whether `part` is at least `hundredths` hundredths of `whole`.
 fn reaches(part: u64, hundredths: u64, whole: u64) -> bool {
     u128::from(part) * 100 >= u128::from(whole) * u128::from(hundredths)
 }
@@ -124,7 +124,7 @@ fn few_processors(summary: &Summary) -> Option<Advice> {
     some(Cause::FewProcessors, format!("{at_once} on {has} take turns: use at most {processors}"))
 }
 
-/// What computes on CPUs at a time: replicas, or devices that several replicas share.
+/// The units that compute on CPUs at the same time: replicas, or devices that several replicas share.
 fn at_once(summary: &Summary) -> String {
     let what = if is_shared(summary) { "compute device" } else { "replica" };
     counted(summary.setup.cpu_devices.into(), what)
@@ -294,7 +294,7 @@ fn update(summary: &Summary) -> Option<Advice> {
     )
 }
 
-/// What the kernel says of the machine, or else what the replicas' threads saw of it.
+/// Uses the kernel's figures about the machine or, without them, those of the replicas' threads.
 fn busy_machine(summary: &Summary) -> Option<Advice> {
     let needs = summary.setup.cpu_devices;
     let ready = summary.replicas.iter().filter_map(|replica| replica.ready).max().unwrap_or(0);
@@ -335,7 +335,7 @@ mod tests {
     use crate::observe::processes::Other;
     use crate::observe::summary::{Overlap, ReplicaTimes};
 
-    /// Two replicas that compute for two milliseconds side by side.
+    /// A summary of two replicas that compute side by side for two milliseconds.
     fn healthy() -> Summary {
         let mut replica =
             ReplicaTimes { busy: 2_000_000, unhampered: 2_000_000, ..ReplicaTimes::default() };
@@ -400,12 +400,12 @@ mod tests {
             Cause::SmallStep,
             "a step's work is 3.00 \u{b5}s, coordination 1.50 \u{b5}s: use 1 replica",
         );
-        // Twenty times the work pays.
+        // With twenty times the work, several replicas pay off.
         replica(&mut summary, 0, 30_000);
         replica(&mut summary, 1, 30_000);
         (summary.period, summary.run) = (31_600, 31_500);
         is_silent(&summary);
-        // One replica has nobody to coordinate with.
+        // A single replica needs no coordination.
         let mut alone = healthy();
         alone.replicas.truncate(1);
         (alone.setup.replicas, alone.setup.devices, alone.setup.cpu_devices) = (1, 1, 1);
@@ -422,7 +422,7 @@ mod tests {
         replica(&mut summary, 3, 9_000_000);
         summary.overlap = Some(Overlap { at_work: 1.0, blocked: 0.5, least: 1.0 });
         names(&summary, Cause::FewProcessors, "4 replicas on 2 processors");
-        // Those on GPUs need no processor.
+        // Replicas on GPUs need no processor.
         summary.setup.cpu_devices = 0;
         summary.overlap = None;
         replica(&mut summary, 3, 2_000_000);
@@ -435,7 +435,7 @@ mod tests {
         summary.others = vec![other("blas", 200_000_000), other("blas", 150_000_000)];
         names(&summary, Cause::OtherThreads, "OMP_NUM_THREADS=1");
         names(&summary, Cause::OtherThreads, "2 threads that are not Umbo's (blas)");
-        // With processors for all of them nobody fights.
+        // If there are processors for all replicas, they do not compete.
         summary.setup.processors = 8;
         is_silent(&summary);
         summary.setup.processors = 2;
@@ -461,7 +461,7 @@ mod tests {
         replica(&mut summary, 1, 5_000_000);
         summary.period = 5_200_000;
         names(&summary, Cause::SlowReplica, "replica 1 computes 5.00 ms, the others 2.00 ms");
-        // What keeps its thread from a processor is not its own doing.
+        // The replica does not cause the time in which its thread is kept from a processor.
         summary.replicas[1].unhampered = 2_100_000;
         is_silent(&summary);
     }
@@ -473,7 +473,7 @@ mod tests {
         summary.period = 4_200_000;
         summary.overlap = Some(Overlap { at_work: 1.02, blocked: 0.33, least: 0.98 });
         names(&summary, Cause::Serialised, "of 2 replicas 1.0 work at a time");
-        // Where nobody works meanwhile, it is no lock that others hold.
+        // If no replica works at that time, the blocked ones do not wait for a lock that another one holds.
         summary.overlap = Some(Overlap { at_work: 0.1, blocked: 0.9, least: 0.98 });
         replica(&mut summary, 1, 2_000_000);
         is_silent(&summary);
@@ -487,14 +487,14 @@ mod tests {
         }
         (summary.period, summary.updated) = (10_200_000, 100_000_000);
         names(&summary, Cause::Update, "moves 100 MB a step at 12.5 GB/s");
-        // What stays in caches is not limited by memory.
+        // Memory does not limit an update that fits into caches.
         summary.updated = 1_000_000;
         names(&summary, Cause::Update, "the greatest part of a step: 8.00 ms of 10.2 ms");
-        // A commit without an update is none.
+        // A commit without an update is not reported as an update.
         summary.updated = 0;
         is_silent(&summary);
         summary.updated = 1_000_000;
-        // The callbacks take as long, or what the program does besides.
+        // No advice follows if the callbacks, or the other work of the program, take as long as the update.
         (0..2).for_each(|at| replica(&mut summary, at, 8_000_000));
         is_silent(&summary);
         (0..2).for_each(|at| replica(&mut summary, at, 2_000_000));
@@ -509,13 +509,13 @@ mod tests {
         names(&summary, Cause::BusyMachine, "used 1.5 of 2 processors, which 2 replicas needed");
         summary.load = Some(Load { others: 1.5, processors: 8 });
         is_silent(&summary);
-        // Where the kernel does not say, the threads do.
+        // If the kernel has no figures, those of the threads are used.
         summary.load = None;
         summary.replicas[1].ready = Some(1_000_000);
         names(&summary, Cause::BusyMachine, "no processor for 1.00 ms of a step's 2.20 ms");
         summary.replicas[1].ready = Some(100_000);
         is_silent(&summary);
-        // Threads of the program are named, and not others besides.
+        // If threads of the program are named, other processes are not.
         summary.replicas[1].ready = Some(1_000_000);
         summary.others = vec![other("blas", 200_000_000), other("blas", 150_000_000)];
         names(&summary, Cause::OtherThreads, "blas");

@@ -1,4 +1,4 @@
-//! Clocks: the one on the wall, and those of a thread.
+//! Clocks: the system's, and those of a thread.
 
 #![expect(unsafe_code, reason = "the system's clocks")]
 
@@ -12,7 +12,7 @@ pub fn now() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// The same, some milliseconds behind, for next to nothing.
+/// The same clock, up to some milliseconds late, at almost no cost.
 #[inline]
 pub fn coarse() -> u64 {
     read(libc::CLOCK_MONOTONIC_COARSE)
@@ -23,10 +23,9 @@ pub fn on_processor() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Nanoseconds for which the calling thread was ready and had no processor; 0 where the system does
-/// not say.
+/// Nanoseconds for which the calling thread was ready and had no processor; 0 if the system does not report it.
 pub fn ready() -> u64 {
-    // Three numbers, in memory of the stack: a step that is measured allocates nothing.
+    // The text has three numbers. It is read to the stack, so that a measured step allocates nothing.
     let mut text = [0u8; 96];
     let file = File::open("/proc/thread-self/schedstat");
     let length = file.and_then(|mut file| file.read(&mut text)).unwrap_or(0);
@@ -34,16 +33,16 @@ pub fn ready() -> u64 {
     text.split_ascii_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
-/// The system's number of the calling thread.
+/// The system's id of the calling thread.
 pub fn thread_number() -> u32 {
-    // SAFETY: the call has no conditions.
+    // SAFETY: the call has no preconditions.
     unsafe { libc::gettid() as u32 }
 }
 
-/// What the system calls the calling thread.
+/// The system's name of the calling thread.
 pub fn thread_name() -> String {
     let mut name = [0u8; 16];
-    // SAFETY: a thread asks for its own name, and there is room for the longest that there can be.
+    // SAFETY: a thread reads its own name, and the buffer is large enough for the longest name.
     unsafe { libc::pthread_getname_np(libc::pthread_self(), name.as_mut_ptr().cast(), name.len()) };
     let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(&name[..end]).into_owned()
@@ -51,7 +50,7 @@ pub fn thread_name() -> String {
 
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
-    // SAFETY: the clock is one that Linux has, and there is room for what it shows.
+    // SAFETY: the clock is one that Linux has, and there is memory for its time.
     let time = unsafe {
         libc::clock_gettime(clock, time.as_mut_ptr());
         time.assume_init()

@@ -1,4 +1,4 @@
-//! What the environment asks for: `UMBO_LOG` and `UMBO_TRACE`.
+//! The settings of the environment: `UMBO_LOG` and `UMBO_TRACE`.
 
 #![expect(unsafe_code, reason = "the end of the process is noticed by a function of C's")]
 
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::log::{self, Level};
 use super::trace;
 
-/// Does what the environment asks for, once in a process. A program that begins to use the library calls
-/// it. No thread waits for another one here, which in the child of a fork may be missing.
+/// Applies the settings of the environment, once in a process. A program that begins to use the library calls it. No
+/// thread waits for another one here, because in the child of a fork the other one may be missing.
 pub fn apply() {
     static TRACE_IS_BEGUN: AtomicBool = AtomicBool::new(false);
     if TRACE_IS_BEGUN.load(Ordering::Acquire) {
@@ -34,7 +34,7 @@ pub fn apply() {
     }
 }
 
-/// The path with the number of the process in place of `%p`.
+/// The path, in which the process id replaces `%p`.
 fn path(given: &OsStr, process: u32) -> PathBuf {
     match given.to_str() {
         Some(text) => PathBuf::from(text.replace("%p", &process.to_string())),
@@ -42,14 +42,14 @@ fn path(given: &OsStr, process: u32) -> PathBuf {
     }
 }
 
-/// Has the trace ended with the process, so that its last events are in the file.
+/// Ends the trace at the end of the process, so that its last events are in the file.
 fn at_exit() {
     extern "C" fn end() {
-        // A panic must not leave this function; what the trace lacks then is its last events.
+        // A panic must not leave this function. If one occurs, the last events are missing in the trace.
         let _ = std::panic::catch_unwind(trace::stop);
     }
-    // SAFETY: the function may be called when the process ends, or the library is unloaded: it uses
-    // nothing but the library's own memory, and no thread of its own is left that it would wait for.
+    // SAFETY: the function may be called when the process ends, or when the library is unloaded. It uses only the
+    // library's own memory, and no thread of the library is left for which it would wait.
     unsafe { libc::atexit(end) };
 }
 

@@ -1,5 +1,5 @@
-//! The process-wide log: messages go to a sink that the caller sets, or to standard error. What goes there
-//! is what the environment asks for, or, if it asks for nothing, warnings and errors, each distinct one once.
+//! The process-wide log. Messages go to a sink that the caller sets, or to standard error. The environment selects what
+//! goes to standard error. If it does not, these are warnings and errors, and each distinct message is printed once.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -14,13 +14,13 @@ use parking_lot::Mutex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i32)]
 pub enum Level {
-    /// Something failed that no call reports.
+    /// A failure that no call reports.
     Error = 1,
-    /// It works, but probably not as meant.
+    /// Something that works, but is probably a mistake.
     Warning = 2,
-    /// What was set up and how.
+    /// The configuration that was set up.
     Info = 3,
-    /// Details, for a search for a fault.
+    /// Details for finding errors.
     Debug = 4,
 }
 
@@ -37,15 +37,15 @@ impl Level {
     }
 }
 
-/// What receives the messages. Several threads may call it at once.
+/// A function that receives the messages. Several threads may call it at once.
 pub type Sink = Box<dyn Fn(Level, &str) + Send + Sync>;
 
-/// Sends messages up to `most_verbose` to `sink` from now on, in place of the sink before.
-/// Does not wait: a call of the old sink that is running in another thread ends in peace, and
-/// the old sink is dropped after the last of them. A sink may log (which does nothing) and may
-/// set or clear the sink. A panic of the sink is stopped and the message lost.
+/// From now on, sends messages up to `most_verbose` to `sink`, which replaces the sink before. It does not wait: if
+/// another thread is in a call of the old sink, this call continues, and the old sink is dropped after the last of such
+/// calls. A sink may log (which has no effect) and may set or clear the sink. A panic of the sink is caught, and the
+/// message is lost.
 ///
-/// A level that the environment names takes the place of `most_verbose`.
+/// If the environment sets a level, it replaces `most_verbose`.
 pub fn set_sink(most_verbose: Level, sink: Sink) {
     let level = match OF_ENVIRONMENT.load(Ordering::Relaxed) {
         UNSET => Some(most_verbose),
@@ -55,23 +55,23 @@ pub fn set_sink(most_verbose: Level, sink: Sink) {
     LOG.replace(level.map(|most_verbose| Receiver { most_verbose, sink }));
 }
 
-/// Sends messages to standard error again, as if there had been no sink. The sink is dropped as [`set_sink`]
-/// says.
+/// Sends messages to standard error again, as if there had been no sink. The sink is dropped as described at
+/// [`set_sink`].
 pub fn clear_sink() {
     HAS_SINK.store(false, Ordering::Relaxed);
     LOG.replace(without_sink());
 }
 
-/// Has the log do what the environment asks for, once in a process.
+/// Applies the environment's setting, once in a process.
 pub(super) fn apply_environment() {
     static LEVEL_IS_SET: AtomicBool = AtomicBool::new(false);
-    // Set by each of the threads that come first at the same time, so that none begins without it.
+    // If several threads come first at the same time, each of them sets the level, so that none begins without it.
     if LEVEL_IS_SET.load(Ordering::Acquire) {
         return;
     }
     let level = std::env::var_os("UMBO_LOG").map(|given| level(&given));
     match level {
-        // It counts for every sink from now on, and messages go to standard error while there is none.
+        // The level applies to every later sink. Messages go to standard error while there is none.
         Some(Ok(level)) => {
             OF_ENVIRONMENT.store(level.map_or(0, |level| level as i32), Ordering::Relaxed);
             LOG.set_level(level);
@@ -83,7 +83,7 @@ pub(super) fn apply_environment() {
     }
 }
 
-/// The level that a text names; `None` for no messages.
+/// The level named by a text; `None` for no messages.
 fn level(given: &OsStr) -> Result<Option<Level>, String> {
     let text = given.to_string_lossy();
     match text.trim().to_ascii_lowercase().as_str() {
@@ -100,7 +100,7 @@ fn level(given: &OsStr) -> Result<Option<Level>, String> {
     }
 }
 
-/// What receives messages while the program has set no sink.
+/// The receiver of messages while the program has set no sink.
 fn without_sink() -> Option<Receiver> {
     match OF_ENVIRONMENT.load(Ordering::Relaxed) {
         UNSET => Some(by_default()),
@@ -108,12 +108,12 @@ fn without_sink() -> Option<Receiver> {
     }
 }
 
-/// Whether a message of this level goes anywhere.
+/// Whether a message of this level is received.
 pub fn is_wanted(level: Level) -> bool {
     level as i32 <= LOG.wanted.load(Ordering::Relaxed)
 }
 
-/// Logs a message that must be seen, also if it was said before: to standard error if no sink wants it.
+/// Logs a message that must be seen, even if it was logged before. If no sink wants it, it goes to standard error.
 pub fn log_anyway(level: Level, message: &str) {
     if HAS_SINK.load(Ordering::Relaxed) && is_wanted(level) {
         log(level, || message.to_owned());
@@ -122,10 +122,10 @@ pub fn log_anyway(level: Level, message: &str) {
     }
 }
 
-/// Whether the program has set a sink that gets messages.
+/// Whether the program has set a sink.
 static HAS_SINK: AtomicBool = AtomicBool::new(false);
 
-/// What the environment says: a level's number, 0 for no messages, or [`UNSET`].
+/// The environment's setting: a level's number, 0 for no messages, or [`UNSET`].
 static OF_ENVIRONMENT: AtomicI32 = AtomicI32::new(UNSET);
 
 const UNSET: i32 = -1;
@@ -134,7 +134,7 @@ fn to_standard_error(most_verbose: Level) -> Receiver {
     Receiver { most_verbose, sink: Box::new(print) }
 }
 
-/// Warnings and errors go to standard error, and none of them twice.
+/// Prints warnings and errors to standard error, and none of them twice.
 fn by_default() -> Receiver {
     static SAID: Said = Said::new();
     let sink: Sink = Box::new(|level, message| match SAID.is_new(message) {
@@ -153,19 +153,19 @@ fn by_default() -> Receiver {
 
 const BY_DEFAULT: Level = Level::Warning;
 
-/// One line on standard error, in one call, so that those of other processes do not come between.
+/// Prints one line to standard error, in one call, so that lines of other processes do not interrupt it.
 fn print(level: Level, message: &str) {
     let line = format!("umbo: {}: {message}\n", level.name());
-    // SAFETY: the bytes are there and are read only. If standard error is closed, nothing can be said.
+    // SAFETY: the bytes exist and are only read. If standard error is closed, the message is lost.
     #[expect(unsafe_code, reason = "a function of C's, for want of one in Rust that takes no lock")]
     unsafe {
         libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
     }
 }
 
-/// Which messages were printed.
+/// The messages that were printed.
 struct Said {
-    /// Hashes of messages, from the first place on; 0 where there is none yet.
+    /// Hashes of messages, from the first position on; 0 where there is none yet.
     hashes: [AtomicU64; 64],
     is_full: AtomicBool,
 }
@@ -173,9 +173,9 @@ struct Said {
 #[derive(Debug, PartialEq, Eq)]
 enum Novelty {
     New,
-    /// New, and the first for which there is no place left.
+    /// The message is new, and the first one for which there is no position left.
     OneTooMany,
-    /// Printed before, or there were too many.
+    /// The message was printed before, or there were too many.
     Old,
 }
 
@@ -202,11 +202,10 @@ impl Said {
     }
 }
 
-/// Logs a message. `message` is called only if a sink wants this level; if not, the cost is
-/// one relaxed load.
+/// Logs a message. `message` is called only if a sink wants this level. If not, the call costs one relaxed load.
 pub fn log(level: Level, message: impl FnOnce() -> String) {
     if is_wanted(level) {
-        // Messages may come before anything else that asks the environment.
+        // A message may come before any other call that applies the environment's settings.
         apply_environment();
         LOG.log(level, message);
     }
@@ -215,7 +214,7 @@ pub fn log(level: Level, message: impl FnOnce() -> String) {
 static LOG: Log = Log::new();
 
 thread_local! {
-    /// Whether this thread is in a sink, whose own messages would come back to it for ever.
+    /// Whether this thread is in a sink. Without this flag, the sink's own messages would call it endlessly.
     static IN_SINK: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -225,7 +224,7 @@ struct Receiver {
 }
 
 struct Log {
-    /// The most verbose level that the sink wants; 0 if there are to be no messages.
+    /// The most verbose level that the sink wants; 0 if no messages are wanted.
     wanted: AtomicI32,
     receiver: Mutex<Option<Arc<Receiver>>>,
 }
@@ -242,11 +241,11 @@ impl Log {
             self.wanted.store(wanted, Ordering::Relaxed);
             std::mem::replace(&mut *current, receiver.map(Arc::new))
         };
-        // Outside of the lock: dropping the sink runs the caller's code, which may come back here.
+        // It is dropped without the lock, because dropping the sink runs the caller's code, which may call this module.
         drop(old);
     }
 
-    /// Makes a receiver if nobody has set one.
+    /// Makes a receiver if none was set.
     fn begin(&self) {
         let mut current = self.receiver.lock();
         if current.is_none() {
@@ -254,7 +253,7 @@ impl Log {
         }
     }
 
-    /// Gives the receiver there is another level, or makes one where there is none.
+    /// Sets the level of the existing receiver, or makes a receiver if there is none.
     fn set_level(&self, level: Option<Level>) {
         let was = self.receiver.lock().clone();
         let receiver = match (level, was) {
@@ -272,14 +271,14 @@ impl Log {
         if level as i32 > self.wanted.load(Ordering::Relaxed) || IN_SINK.get() {
             return;
         }
-        // A reference of its own keeps the sink alive through the call without the lock.
+        // This reference keeps the sink alive during the call, which is made without the lock.
         let receiver = self.receiver.lock().clone();
         let Some(receiver) = receiver.filter(|receiver| level <= receiver.most_verbose) else {
             return;
         };
         let message = message();
         IN_SINK.set(true);
-        // A sink that panics must not take down the step that logged; its message is lost.
+        // A sink that panics must not abort the step that logged. Its message is lost.
         let _ = catch_unwind(AssertUnwindSafe(|| (receiver.sink)(level, &message)));
         IN_SINK.set(false);
     }
@@ -314,7 +313,7 @@ mod tests {
         }
     }
 
-    /// A log with a sink that keeps what it receives.
+    /// A log whose sink keeps the messages that it receives.
     fn recorded(most_verbose: Level) -> (Log, Arc<Mutex<Vec<String>>>) {
         let (log, lines) = (Log::new(), Arc::new(Mutex::new(Vec::new())));
         log.replace(Some(recorder(most_verbose, &lines)));

@@ -1,10 +1,10 @@
-//! How busy others keep the processors that this process may use, from the counters of the kernel.
+//! Measures how much other processes use the processors that this process may use, with the kernel's counters.
 
 use std::fs;
 
 use super::clock;
 
-/// How busy others were.
+/// The load of other processes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// How many processors they used.
@@ -14,13 +14,13 @@ pub struct Load {
 }
 
 impl Load {
-    /// Whether so many threads of this process cannot all have had a processor.
+    /// Whether `threads` threads of this process cannot all have had a processor.
     pub fn is_busy_for(&self, threads: u32) -> bool {
         let threads = f64::from(threads.clamp(1, self.processors.max(1)));
         self.others + threads > f64::from(self.processors) + BUSY
     }
 
-    /// In words, as something that others did: "other processes [...] used 1.5 of 2 processors".
+    /// A text about the load of others: "other processes [...] used 1.5 of 2 processors".
     pub fn in_words(&self, used: &str) -> String {
         let Load { others, processors } = self;
         let plural = if *processors == 1 { "" } else { "s" };
@@ -31,36 +31,36 @@ impl Load {
     }
 }
 
-/// Less than this part of a processor is nothing.
+/// A smaller part of a processor does not count.
 const BUSY: f64 = 0.25;
 
-/// The counters say nothing of less, in nanoseconds: they count hundredths of seconds.
+/// The shortest time that the counters resolve, in nanoseconds. They count hundredths of seconds.
 const SHORTEST: u64 = 100_000_000;
 
-/// The time since which others are watched.
+/// The beginning of a measurement of the load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watch {
     begun: u64,
     ticks: Option<Ticks>,
 }
 
-/// What the kernel counted, in hundredths of seconds.
+/// The kernel's counters, in hundredths of seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ticks {
-    /// For how long the processors of this process were busy, also for other guests of the same host.
+    /// How long the processors of this process were busy, including the time of other guests of the same host.
     busy: u64,
-    /// For how long that was with this process.
+    /// How long they were busy with this process.
     own: u64,
     processors: u32,
 }
 
 impl Watch {
-    /// From now on.
+    /// Begins a measurement.
     pub fn begin() -> Watch {
         Watch { begun: clock::now(), ticks: Ticks::now() }
     }
 
-    /// How busy others were since. `None` where the system does not say, and right after the beginning.
+    /// The load of others since the beginning. `None` if the system does not report it, and right after the beginning.
     pub fn load(&self) -> Option<Load> {
         let nanoseconds = clock::now().saturating_sub(self.begun);
         let (before, now) = (self.ticks?, Ticks::now().filter(|_| nanoseconds >= SHORTEST)?);
@@ -80,7 +80,7 @@ impl Ticks {
     }
 }
 
-/// Of `/proc/self/status`: the processors that the process may use, as ranges.
+/// Parses `/proc/self/status`. Returns the processors that the process may use, as ranges.
 fn allowed(status: &str) -> Option<Vec<(u32, u32)>> {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     let range = |part: &str| {
@@ -90,8 +90,8 @@ fn allowed(status: &str) -> Option<Vec<(u32, u32)>> {
     list.trim().split(',').map(range).collect()
 }
 
-/// Of the lines of `/proc/stat` about these processors: user, nice, system, (idle, waiting,) interrupts of
-/// two kinds, and what the host gave to others; and how many lines there are.
+/// Parses the lines of `/proc/stat` about these processors: user, nice, system, (idle, waiting,) interrupts of two
+/// kinds, and time that the host gave to others. Returns the sum, and the number of lines.
 fn busy(stat: &str, allowed: &[(u32, u32)]) -> Option<(u64, u32)> {
     let (mut ticks, mut processors) = (0, 0);
     for line in stat.lines() {
@@ -108,8 +108,8 @@ fn busy(stat: &str, allowed: &[(u32, u32)]) -> Option<(u64, u32)> {
     (processors > 0).then_some((ticks, processors))
 }
 
-/// Of `/proc/self/stat`: the 14th and 15th field, user and system. The second is a name in parentheses
-/// that may have spaces in it.
+/// Parses `/proc/self/stat`. Returns the sum of the 14th and 15th field, user and system. The second field is a name in
+/// parentheses, which may contain spaces.
 fn own(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
@@ -139,7 +139,7 @@ mod tests {
         assert!(!load(0.1, 2).is_busy_for(2) && load(0.5, 2).is_busy_for(2));
         assert!(!load(1.0, 2).is_busy_for(1) && load(1.5, 2).is_busy_for(1));
         assert!(!load(16.0, 64).is_busy_for(4) && load(62.0, 64).is_busy_for(4));
-        // More threads than processors are another matter.
+        // More threads than processors are a different cause.
         assert!(!load(0.1, 2).is_busy_for(8));
         assert!(load(1.44, 2).in_words("used").contains("used 1.4 of 2 processors"));
     }

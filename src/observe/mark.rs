@@ -1,10 +1,10 @@
-//! Where the measurement of a step begins: at the end of the run before it.
+//! The point where the measurement of a step begins: the end of the run before it.
 
 use super::clock;
 use super::phase::ByPhase;
 use super::watching::Local;
 
-/// The end of a run, as its thread saw it.
+/// The end of a run, as seen by its thread.
 #[derive(Debug)]
 pub(super) struct RunEnd {
     pub at: u64,
@@ -19,18 +19,18 @@ impl RunEnd {
         RunEnd { at: clock::now(), stretch, spent: local.spent(), updated }
     }
 
-    /// Whether it was set on this thread, which has been measured ever since.
+    /// Whether it was set on this thread, and the thread has been measured without a break since.
     pub fn is_of(&self, local: &Local) -> bool {
         local.measuring.get() && local.stretch.get() == self.stretch
     }
 }
 
-/// What a run is to the report.
+/// The role of a run in the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunRole {
-    /// It is measured.
+    /// The run is measured.
     Now,
-    /// The one after it is.
+    /// The next run is measured.
     Next,
     Later,
 }

@@ -1,4 +1,4 @@
-//! Measuring the callback of a replica, on its thread.
+//! Measures the callback of a replica, on the replica's thread.
 
 use super::clock;
 use super::phase::ByPhase;
@@ -25,7 +25,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// The callback begins.
+    /// Starts at the beginning of the callback.
     pub fn start(opened: Opened) -> Meter {
         let (before, inside, measuring, running) = LOCAL.with(|local| {
             let before = local.spent();
@@ -36,7 +36,7 @@ impl Meter {
         Meter { opened, start: clock::now(), clocks, before, inside, measuring, running }
     }
 
-    /// The callback has ended: what it did, and when it began.
+    /// Stops at the end of the callback. Returns the replica's sample and the time at which the callback began.
     pub fn stop(self) -> (ReplicaSample, u64) {
         let wall = clock::now().saturating_sub(self.start);
         let clocks = read_clocks(self.opened.with_clocks);
@@ -46,7 +46,7 @@ impl Meter {
         });
         let spent = LOCAL.with(|local| {
             let spent = local.spent();
-            // On the thread that called the run this is not its own work.
+            // On the thread that called the run, this time does not count as the thread's own work.
             local.set_spent(&self.before);
             local.inside.set(self.inside.saturating_add(wall));
             local.measuring.set(self.measuring);
@@ -58,7 +58,7 @@ impl Meter {
     }
 }
 
-/// What the clocks of this thread say, if they are to be read.
+/// Reads the clocks of this thread, if `read`.
 pub(super) fn read_clocks(read: bool) -> Clocks {
     match read {
         true => Clocks { on_processor: clock::on_processor(), ready: clock::ready() },

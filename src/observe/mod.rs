@@ -1,13 +1,13 @@
-//! What a running program can be watched by: the log, measured steps and what they say, the trace.
+//! Tools that observe a running program: the log, measured steps and their reports, the trace.
 //!
-//! Work that counts has a [`span()`] around it and counts bytes with [`count`]. While nobody watches, that is one
-//! relaxed load (`watching`). Those that watch:
+//! Relevant work has a [`span()`] around it and counts bytes with [`count`]. If no tool is active, this costs one
+//! relaxed load (`watching`). The tools are:
 //!
-//! - [`report`] measures the steps of a strategy, as many of them as cost little, and keeps a fixed
-//!   number; [`summary`] makes figures of them, [`advice`] words.
-//! - [`trace`] writes every span into a file, thread by thread.
+//! - [`report`] measures the steps of a strategy, as many of them as cost little, and keeps a fixed number. [`summary`]
+//!   makes figures of them, and [`advice`] makes text.
+//! - [`trace`] writes every span to a file, for each thread.
 //!
-//! All of it stands at the bottom: it knows phases and threads, and neither strategies nor tensors.
+//! This module is at the bottom of the library: it uses phases and threads, but neither strategies nor tensors.
 
 pub mod advice;
 pub(crate) mod clock;

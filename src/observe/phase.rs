@@ -1,29 +1,29 @@
-//! What a step's time is spent on, and what is counted beside it.
+//! The phases of a step's time, and the byte counters.
 
-/// What some time of a step is spent on. The numbers are those of the C constants.
+/// A phase of a step's time. The numbers are those of the C constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Phase {
     /// Waiting for, or making, the next element.
     Input = 0,
-    /// Cutting a batch into the replicas' parts.
+    /// Splitting a batch into the replicas' parts.
     Split = 1,
     /// Copying tensors, between devices too.
     Copy = 2,
     /// The program's callback.
     Compute = 3,
-    /// A replica has nothing to do: others compute, or it is being woken.
+    /// A replica is idle: others compute, or it is being woken.
     Wait = 4,
     /// Reductions, gathers and the functions of merge calls.
     Reduce = 5,
-    /// Updates of variables, and what else is done at the commit point.
+    /// Updates of variables, and other work at the commit point.
     Update = 6,
-    /// What goes between processes.
+    /// Communication between processes.
     Exchange = 7,
 }
 
 impl Phase {
-    /// All of them, in the order of their numbers.
+    /// All phases, in the order of their numbers.
     pub const ALL: [Phase; 8] = [
         Phase::Input,
         Phase::Split,
@@ -46,22 +46,22 @@ impl Phase {
 /// A number for each phase.
 pub type ByPhase<T> = [T; Phase::ALL.len()];
 
-/// What is counted, in bytes.
+/// A counter, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Counter {
-    /// Read and written by reductions and gathers.
+    /// Bytes that reductions and gathers read and wrote.
     Reduced = 0,
-    /// Copied from tensor to tensor.
+    /// Bytes that were copied from tensor to tensor.
     Copied = 1,
-    /// Sent to and received from other processes.
+    /// Bytes that were sent to and received from other processes.
     Exchanged = 2,
-    /// Read and written by updates of variables.
+    /// Bytes that updates of variables read and wrote.
     Updated = 3,
 }
 
 impl Counter {
-    /// All of them, in the order of their numbers.
+    /// All counters, in the order of their numbers.
     pub const ALL: [Counter; 4] =
         [Counter::Reduced, Counter::Copied, Counter::Exchanged, Counter::Updated];
 

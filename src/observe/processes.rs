@@ -1,34 +1,34 @@
-//! Which threads of the process use its processors.
+//! Measures which threads of the process use its processors.
 
 use std::collections::HashMap;
 use std::fs;
 
-/// What each thread of the process had used of the processors at some moment.
+/// The processor time of each thread of the process at some moment.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
-    /// By the system's number of the thread.
+    /// The times by the system's ids of the threads.
     threads: HashMap<u32, u64>,
 }
 
-/// A thread that is not the library's.
+/// A thread that does not belong to the library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Other {
-    /// The system's number of it.
+    /// The system's id of the thread.
     pub thread: u32,
     /// Its name.
     pub name: String,
-    /// For how long it was on a processor, in nanoseconds.
+    /// How long it was on a processor, in nanoseconds.
     pub nanoseconds: u64,
 }
 
 impl Usage {
-    /// What the threads have used up to now.
+    /// The processor time of the threads until now.
     pub fn now() -> Usage {
         Usage { threads: threads().collect() }
     }
 
-    /// What threads that are neither the library's nor among `callers` have used since, the one that
-    /// used most first.
+    /// The processor time since then of threads that are neither the library's nor among `callers`. The thread that
+    /// used most comes first.
     pub fn of_others(&self, callers: &[u32]) -> Vec<Other> {
         let mut others: Vec<Other> = threads()
             .filter(|(thread, _)| !callers.contains(thread))
@@ -47,7 +47,7 @@ impl Usage {
         others
     }
 
-    /// What the library's threads and `callers` have used since, in nanoseconds.
+    /// The processor time since then of the library's threads and `callers`, in nanoseconds.
     pub fn of_library(&self, callers: &[u32]) -> u64 {
         let own = |&(thread, _): &(u32, u64)| {
             callers.contains(&thread)
@@ -60,7 +60,7 @@ impl Usage {
     }
 }
 
-/// Number and time on a processor of each thread of the process. None where the system does not say.
+/// The id and the processor time of each thread of the process. It is empty if the system does not report them.
 fn threads() -> impl Iterator<Item = (u32, u64)> {
     let entries = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     entries.filter_map(|entry| {

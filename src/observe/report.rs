@@ -1,13 +1,13 @@
-//! Measuring the steps of a strategy.
+//! Measures the steps of a strategy.
 //!
-//! A step that is measured costs some reads of clocks. How many steps are measured follows from what
-//! they take: so many that the reads take less than a three-hundredth of the time, and of the first
-//! ones all. Kept are the latest, in memory that does not grow.
+//! A measured step costs some reads of clocks. The number of measured steps depends on their duration: the reads take
+//! less than a three-hundredth of the time. The first steps are all measured. The latest steps are kept, in memory of a
+//! fixed size.
 //!
-//! What belongs to a step is what its thread did since the step before it: asking for the next element
-//! and applying the gradients of the step before are done outside of runs as often as inside. So the
-//! thread is measured from the end of the run before one that is measured, whose end is marked
-//! (`running`). A step whose beginning was not marked, as the first one's, says nothing of what was before.
+//! A step includes everything that its thread did since the step before it, because programs take the next element and
+//! apply the gradients of the step before outside of runs as often as inside. So the thread is measured from the end of
+//! the run before a measured run. This end is marked (`running`). If the beginning of a step was not marked, as with
+//! the first step, its measurement contains nothing about the time before the run.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,16 +29,16 @@ use super::watching;
 /// How many of the first steps are measured without a break.
 const FIRST_STEPS: u64 = 32;
 
-/// The share of the time that measuring may take is one in so many.
+/// Measuring may take one part of the time in this number of parts.
 const ONE_IN: u64 = 300;
 
-/// The most steps between two that are measured.
+/// The largest number of steps between two measured ones.
 const LONGEST_BREAK: u64 = 10_000;
 
 /// How many steps are kept.
 const KEPT: usize = 256;
 
-/// After so many measured steps advice is logged for the first time.
+/// The number of measured steps after which advice is logged for the first time.
 const FIRST_LOGGED: u64 = 64;
 
 /// Measures the steps of one strategy.
@@ -46,39 +46,39 @@ const FIRST_LOGGED: u64 = 64;
 pub struct Recorder {
     setup: Setup,
     on: AtomicBool,
-    /// What a run takes if nothing interrupts it, roughly: how often steps are measured must not follow
-    /// from those that the system has interrupted.
+    /// The approximate duration of an uninterrupted run. Runs that the system has interrupted must not determine how
+    /// often steps are measured.
     pub(super) usual_run: AtomicU64,
-    /// What the replicas of the step at hand leave.
+    /// The samples of the replicas of the current step.
     replicas: Box<[Mutex<ReplicaSample>]>,
-    /// Where the step that is measured next begins.
+    /// The beginning of the step that is measured next.
     pub(super) mark: Mutex<Option<RunEnd>>,
     kept: Mutex<Option<KeptSteps>>,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug)]
 struct KeptSteps {
     steps: Vec<StepSample>,
-    /// Of step after step, replica after replica.
+    /// The samples of all replicas of the first step, then those of the next step, and so on.
     replicas: Vec<ReplicaSample>,
-    /// How many steps have room.
+    /// The number of steps for which there is memory.
     capacity: usize,
     measured: u64,
     seen: u64,
-    /// So many steps are not measured before the next one that is.
+    /// The number of steps that are skipped before the next measured one.
     left_out: u64,
-    /// What measuring takes of a step's time, with the thread's clocks and without.
+    /// The time that measuring takes in a step, without the threads' clocks and with them.
     costs: [u64; 2],
     usage: Usage,
     machine: Watch,
-    /// The threads that called the runs, as far as there is room.
+    /// The threads that called the runs, as far as there is memory for them.
     callers: Vec<u32>,
     logged: Option<Vec<Cause>>,
 }
 
 impl Recorder {
-    /// A recorder for a strategy, which measures nothing yet.
+    /// A recorder for a strategy. It does not measure yet.
     pub fn new(setup: Setup) -> Recorder {
         Recorder {
             setup,
@@ -90,7 +90,7 @@ impl Recorder {
         }
     }
 
-    /// Measures from now on, and forgets what was measured before.
+    /// Starts measuring, and drops earlier measurements.
     pub fn start(&self) {
         let replicas = self.replicas.len();
         let capacity = (65_536 / replicas.max(1)).clamp(16, KEPT);
@@ -114,14 +114,14 @@ impl Recorder {
         }
     }
 
-    /// Measures no more; what was measured stays.
+    /// Stops measuring, and keeps the measurements.
     pub fn stop(&self) {
         if self.on.swap(false, Ordering::Relaxed) {
             watching::remove_measurer();
         }
     }
 
-    /// What distinguishes a step of the strategy with number `strategy` from others.
+    /// The identity of a step of the strategy with number `strategy`.
     pub fn place(&self, strategy: u64, step: u64) -> StepPlace {
         StepPlace { strategy, step, setup: self.setup }
     }
@@ -131,7 +131,7 @@ impl Recorder {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Whether the run that begins is one to be measured, or the next one is.
+    /// Returns whether the run that begins, or the next one, is measured.
     pub(super) fn take_turn(&self) -> RunRole {
         if !self.is_on() {
             return RunRole::Later;
@@ -148,7 +148,7 @@ impl Recorder {
         }
     }
 
-    /// Notes what `replica` did in the step at hand.
+    /// Stores the sample of `replica` in the current step.
     pub fn note(&self, place: StepPlace, replica: usize, sample: ReplicaSample, start: u64) {
         *self.replicas[replica].lock() = sample;
         if watching::is_traced() {
@@ -162,7 +162,7 @@ impl Recorder {
         }
     }
 
-    /// What was measured since [`Recorder::start`]; nothing if that never was called, or no step was
+    /// The summary of all measurements since [`Recorder::start`]; nothing if it was never called, or no step was
     /// measured since.
     pub fn summary(&self) -> Option<Summary> {
         let kept = self.kept.lock();
@@ -170,7 +170,7 @@ impl Recorder {
         Some(kept.summary(self.setup))
     }
 
-    /// Follows shorter runs at once and longer ones by a sixteenth at a time.
+    /// Updates the usual duration. It follows shorter runs at once, and longer ones by a sixteenth at a time.
     pub(super) fn note_run(&self, run: u64) {
         let usual = self.usual_run.load(Ordering::Relaxed);
         let next = match usual {
@@ -215,14 +215,14 @@ impl Recorder {
         self.is_on() && self.kept.lock().as_ref().is_some_and(|kept| kept.left_out == 0)
     }
 
-    /// Logs what could be better, if that is not what was logged before.
+    /// Logs advice, if it differs from the advice that was logged before.
     pub(super) fn log_advice(&self, strategy: u64) {
         if !log::is_wanted(Level::Info) {
             return;
         }
         let Some(summary) = self.summary() else { return };
         let advice = advice::of(&summary);
-        // What comes and goes with other programs is no news.
+        // Causes that come and go with other programs are not logged again.
         let causes = advice.iter().map(|advice| advice.cause);
         let causes: Vec<Cause> = causes.filter(|cause| !cause.is_of_machine()).collect();
         let is_new = self
@@ -256,7 +256,7 @@ impl KeptSteps {
     }
 }
 
-/// What measuring a step of so many replicas takes, without the threads' clocks and with them.
+/// The time that measuring a step of this many replicas takes, without the threads' clocks and with them.
 fn costs(replicas: u64) -> [u64; 2] {
     const READS: u64 = 16;
     let start = clock::now();
@@ -267,7 +267,7 @@ fn costs(replicas: u64) -> [u64; 2] {
     let start = clock::now();
     std::hint::black_box((read_clocks(true), read_clocks(true)));
     let clocks = clock::now() - start;
-    // The reads of the calling thread and its spans, those of a replica, and what is kept.
+    // The time of the reads of the calling thread and its spans, of those of a replica, and of storing the sample.
     let base = 24 * wall + 100 * replicas;
     [base, base + clocks]
 }
@@ -279,7 +279,7 @@ mod tests {
 
     const SETUP: Setup = Setup { replicas: 1, devices: 1, cpu_devices: 1, processors: 2 };
 
-    /// One step whose callback burns so many nanoseconds.
+    /// Runs one step whose callback takes this number of nanoseconds.
     fn step(recorder: &Recorder, nanoseconds: u64) -> bool {
         step_of(recorder, 7, nanoseconds)
     }
@@ -327,7 +327,7 @@ mod tests {
     const INPUT: u64 = 4_000;
     const OUTSIDE: u64 = 3_000;
 
-    /// What is between two runs: input, bytes that are updated, and what the program does.
+    /// Work between two runs: input, updated bytes, and work of the program.
     fn between() {
         {
             let _input = crate::observe::span(Phase::Input);
@@ -375,7 +375,7 @@ mod tests {
                 })
                 .count();
             assert!(steps < 10_000 || measured < steps, "{measured} of {steps}");
-            // The first is no longer among those that are kept.
+            // The first step is no longer among the kept ones.
             knows_what_was_between(&recorder, usize::from(measured <= KEPT));
         }
     }
@@ -391,7 +391,7 @@ mod tests {
             }
         }
         for recorder in &recorders {
-            // Now and then one of them ends what the other had measured, and a step is left out.
+            // Now and then one of them ends the other one's measurement, and a step is left out.
             knows_what_was_between(recorder, KEPT / 2);
         }
     }
@@ -404,7 +404,7 @@ mod tests {
         let summary = recorder.summary().unwrap();
         assert!(!summary.is_whole && summary.period == summary.run);
         assert!(summary.table().contains("between the runs: not known"), "{}", summary.table());
-        // Each on a thread of its own: no run follows another one there.
+        // Each step runs on its own thread, where no run follows another one.
         for _ in 0..50 {
             std::thread::scope(|scope| {
                 scope.spawn(|| step(&recorder, 0)).join().unwrap();
@@ -424,7 +424,7 @@ mod tests {
         recorder.note_run(20_000);
         recorder.note_run(20_000);
         assert!(usual() < 21_000, "{}", usual());
-        // What stays long is believed.
+        // A longer duration that lasts is accepted.
         for _ in 0..200 {
             recorder.note_run(5_000_000);
         }

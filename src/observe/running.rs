@@ -1,4 +1,4 @@
-//! A run that is measured, or at whose end the next one that is begins.
+//! A run that is measured, or whose end is the beginning of the next measured step.
 
 use std::sync::atomic::Ordering;
 
@@ -11,23 +11,23 @@ use super::sample::{StepPlace, StepSample};
 use super::trace::{self, Detail, Event};
 use super::watching::{self, LOCAL, Local};
 
-/// Callbacks that take less are measured by the clock on the wall alone.
+/// Callbacks that take less time are measured only with the system's clock.
 const WORTH_CLOCKS: u64 = 200_000;
 
-/// A run that is watched: measured, or one at whose end the next is that is. Dropping it leaves it out.
+/// A run that is measured, or whose end is marked for the next run. If it is dropped, it is left out.
 #[derive(Debug)]
 pub struct WatchedRun<'a> {
     recorder: &'a Recorder,
     strategy: u64,
     turn: RunRole,
     measured: Option<MeasuredRun>,
-    /// What its thread had spent, and the bytes that it had updated, when the run began.
+    /// The time that its thread had spent when the run began; `updated` is the bytes that it had updated.
     spent: ByPhase<u64>,
     updated: u64,
     left: bool,
 }
 
-/// What is known of a measured run at its beginning.
+/// The data about a measured run at its beginning.
 #[derive(Debug)]
 struct MeasuredRun {
     opened: Opened,
@@ -35,8 +35,7 @@ struct MeasuredRun {
 }
 
 impl Recorder {
-    /// The calling thread begins a run of the strategy with number `strategy`. `None` if it is not
-    /// measured.
+    /// Begins a run of the strategy with number `strategy` on the calling thread. `None` if it is not measured.
     #[inline]
     pub fn begin(&self, strategy: u64) -> Option<WatchedRun<'_>> {
         if watching::is_watched() { self.begin_watched(strategy) } else { None }
@@ -45,7 +44,7 @@ impl Recorder {
     #[cold]
     fn begin_watched(&self, strategy: u64) -> Option<WatchedRun<'_>> {
         LOCAL.with(|local| {
-            // A step inside of one that is measured is a part of it.
+            // A step inside of a measured one is a part of it.
             if local.running.get() {
                 return None;
             }
@@ -79,12 +78,12 @@ impl Recorder {
 }
 
 impl WatchedRun<'_> {
-    /// What replicas need to measure themselves, if the run is measured.
+    /// The settings with which replicas measure themselves, if the run is measured.
     pub fn opened(&self) -> Option<Opened> {
         self.measured.as_ref().map(|measured| measured.opened)
     }
 
-    /// The run has ended, and `kept` says whether it was committed. Others are left out of the report.
+    /// Ends the run. `kept` says whether it was committed. A run that was not committed is left out of the report.
     pub fn finish(mut self, place: StepPlace, kept: bool) {
         self.left = true;
         let mut may_log = false;
@@ -102,7 +101,7 @@ impl WatchedRun<'_> {
                     detail: Detail::Step(place, sample, watching::counts()),
                 });
             }
-            // A trace has all steps, and changes nothing in the report.
+            // A trace contains all steps. It does not change the report.
             may_log = kept && self.turn == RunRole::Now && self.recorder.keep(sample, with_clocks);
         }
         let next = self.recorder.is_due() || watching::is_traced();
@@ -130,7 +129,7 @@ impl WatchedRun<'_> {
 
     fn leave(&self, local: &Local, next: bool) {
         local.running.set(false);
-        // To a strategy whose runs are around this one, it is something that the program does.
+        // For a strategy whose run contains this one, this run is work of the program.
         local.set_spent(&self.spent);
         local.updated.set(self.updated);
         if next {

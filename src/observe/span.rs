@@ -1,7 +1,7 @@
-//! Spans: what a thread spends its time on.
+//! Spans record how a thread spends its time.
 //!
-//! Each thread adds up what its spans took, each without those inside of it, while the step that it works
-//! for is measured; and hands every span to the trace while there is one.
+//! While the step for which it works is measured, each thread adds up the times of its spans, without the spans inside
+//! of them. While there is a trace, it passes every span to the trace.
 
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
@@ -11,16 +11,16 @@ use super::phase::{Counter, Phase};
 use super::trace::{self, Event};
 use super::watching::{COUNTS, LOCAL, is_traced, is_watched};
 
-/// The calling thread spends its time on `phase` until this is dropped.
+/// The phase of the calling thread's time until this is dropped.
 #[must_use = "dropping it ends the span"]
 pub struct PhaseSpan {
     open: Option<Open>,
-    /// A thread ends its own spans.
+    /// A thread ends its own spans, so a span cannot be sent to another thread.
     _own: PhantomData<*const ()>,
 }
 
 struct Open {
-    /// None of a span that is in the trace alone.
+    /// None for a span that is only in the trace.
     phase: Option<Phase>,
     name: &'static str,
     start: u64,
@@ -29,15 +29,15 @@ struct Open {
     measured: bool,
 }
 
-/// From now on the calling thread spends its time on `phase`, and not on that of the span around it,
-/// until the span is dropped. One relaxed load where nobody watches.
+/// From now until the span is dropped, the calling thread's time belongs to `phase`, and not to the phase of the span
+/// around it. It costs one relaxed load if no tool is active.
 #[inline]
 pub fn span(phase: Phase) -> PhaseSpan {
     let open = if is_watched() { open(phase, phase.name()) } else { None };
     PhaseSpan { open, _own: PhantomData }
 }
 
-/// As [`span`], for a share of work that another thread's span is about: it is in the trace alone.
+/// Starts a span as [`span`] does, for a share of work that belongs to another thread's span. It is only in the trace.
 #[inline]
 pub fn share(name: &'static str) -> PhaseSpan {
     let shared =
@@ -59,7 +59,7 @@ fn open(phase: Phase, name: &'static str) -> Option<Open> {
 }
 
 impl PhaseSpan {
-    /// The same span with a name of its own in the trace.
+    /// Gives the span another name in the trace.
     pub fn named(mut self, name: &'static str) -> PhaseSpan {
         if let Some(open) = &mut self.open {
             open.name = name;
@@ -67,7 +67,7 @@ impl PhaseSpan {
         self
     }
 
-    /// Says in the trace how many bytes the span is about. `bytes` is asked only if the span is watched.
+    /// Adds a number of bytes to the span in the trace. `bytes` is called only if the span is recorded.
     #[inline]
     pub fn of_bytes(&mut self, bytes: impl FnOnce() -> u64) {
         if let Some(open) = &mut self.open {
@@ -105,7 +105,7 @@ fn close(open: Open) {
     }
 }
 
-/// Counts bytes. One relaxed load where nobody watches.
+/// Counts bytes. It costs one relaxed load if no tool is active.
 #[inline]
 pub fn count(counter: Counter, bytes: impl FnOnce() -> u64) {
     if is_watched() {
@@ -126,7 +126,7 @@ mod tests {
     use super::super::watching::{Local, add_measurer, remove_measurer};
     use super::*;
 
-    /// Time of a thread that was measured goes to the innermost span, and to it alone.
+    /// The time of a measured thread belongs only to the innermost span.
     #[test]
     fn a_span_is_without_those_inside_of_it() {
         add_measurer();

@@ -1,7 +1,7 @@
-//! Whether this process is strict: what is merely suspicious elsewhere is an error here.
+//! Whether this process is strict. In a strict process, warnings about probable mistakes are errors.
 //!
-//! A strategy can be made strict by its options, too; this is for whole processes, and for what belongs
-//! to no strategy.
+//! The options of a strategy can also make it strict. This setting is for whole processes, and for objects that do not
+//! belong to a strategy.
 
 use super::log::{self, Level};
 use super::switch::Switch;
@@ -18,8 +18,8 @@ pub fn is_on() -> bool {
     STRICT.is_on()
 }
 
-/// What works, but probably not as the program means it: a warning, or, if `is_strict` or the process is, a
-/// failure, which `error` makes of the words.
+/// Reports something that works, but is probably a mistake of the program. It is a warning or, if `is_strict` or the
+/// process is strict, an error, which `error` makes of the text.
 pub fn suspect(
     is_strict: bool,
     error: impl FnOnce(String) -> Error,
@@ -32,7 +32,7 @@ pub fn suspect(
     Ok(())
 }
 
-/// Logs a warning if the variable has a value that means nothing.
+/// Logs a warning if the variable has an invalid value.
 pub fn warn_of_variable() {
     STRICT.warn();
 }

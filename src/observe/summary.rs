@@ -1,4 +1,4 @@
-//! Figures of measured steps: medians, so that a step that the system interrupted does not show.
+//! Figures of measured steps. They are medians, so that a step that the system interrupted has no effect.
 
 use std::fmt::Write;
 
@@ -7,69 +7,69 @@ use super::phase::{ByPhase, Phase};
 use super::processes::Other;
 use super::sample::{ReplicaSample, Setup, StepSample};
 
-/// What the measured steps of a strategy were like. Times are in nanoseconds.
+/// The figures of a strategy's measured steps. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// The strategy.
+    /// The strategy's configuration.
     pub setup: Setup,
     /// How many steps were measured.
     pub measured: u64,
-    /// How many there were meanwhile.
+    /// The number of all steps in the same time.
     pub seen: u64,
-    /// From the end of a step to the end of the next.
+    /// The time from the end of a step to the end of the next.
     pub period: u64,
-    /// The same in the mean, in which a few long steps do show.
+    /// The mean of the same time. Unlike the median, it shows a few long steps.
     pub mean: u64,
-    /// What it is that takes longer in the mean than in the middle, and how much.
+    /// The part of a step whose mean exceeds its median most, and by how much.
     pub longer: Option<(&'static str, u64)>,
-    /// Whether it is known what is between two runs. If not, a step is as long as its run.
+    /// Whether the time between two runs is known. If not, a step is as long as its run.
     pub is_whole: bool,
-    /// A run.
+    /// The time of a run.
     pub run: u64,
-    /// What the program did between the runs, outside of the library.
+    /// The time that the program spent between the runs, outside of the library.
     pub outside: u64,
-    /// What of a run is neither central work nor that of the busiest device's replicas.
+    /// The part of a run that is neither central work nor the work of the busiest device's replicas.
     pub coordination: u64,
-    /// How many bytes the updates of a step move.
+    /// The number of bytes that the updates of a step move.
     pub updated: u64,
-    /// What each replica did.
+    /// The times of each replica.
     pub replicas: Vec<ReplicaTimes>,
-    /// How the callbacks went beside each other, as far as clocks of threads were read.
+    /// How far the callbacks overlapped, if clocks of threads were read.
     pub overlap: Option<Overlap>,
-    /// The threads that are not the library's and worked meanwhile.
+    /// The threads that worked in this time and do not belong to the library.
     pub others: Vec<Other>,
-    /// For how long the library's threads were on processors meanwhile, callbacks included.
+    /// How long the library's threads were on processors in this time, callbacks included.
     pub own_on_processor: u64,
-    /// How busy other processes were meanwhile.
+    /// The load of other processes in this time.
     pub load: Option<Load>,
 }
 
-/// What one replica did in a step, in nanoseconds.
+/// The times of one replica in a step, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ReplicaTimes {
-    /// What it spent on each phase; work that is done once for all replicas counts for each.
+    /// The time of each phase. Work that is done once for all replicas counts for each of them.
     pub spent: ByPhase<u64>,
-    /// What its own work took: callback, copies, splitting.
+    /// The time of its own work: callback, copies, splitting.
     pub busy: u64,
-    /// The callback without the time in which the thread was kept from a processor.
+    /// The time of the callback, without the time in which the thread was kept from a processor.
     pub unhampered: u64,
-    /// The callback's thread was ready and had no processor.
+    /// How long the callback's thread was ready and had no processor.
     pub ready: Option<u64>,
 }
 
-/// How callbacks went beside each other.
+/// How far callbacks overlapped.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overlap {
-    /// How many were at work at a time, in the mean from the first beginning to the last end.
+    /// The mean number of callbacks that worked at the same time, from the first beginning to the last end.
     pub at_work: f64,
-    /// Which part of their time they waited for something that is not a processor.
+    /// The part of their time in which they waited for something other than a processor.
     pub blocked: f64,
     /// The work of the replica that does least, as a part of the mean.
     pub least: f64,
 }
 
 impl Summary {
-    /// The summary of `steps`, and of the replicas of each, one step after the other.
+    /// The summary of `steps`, and of their replicas' samples, which are in the order of the steps.
     pub fn of(setup: Setup, steps: &[StepSample], replicas: &[ReplicaSample]) -> Summary {
         let count = setup.replicas.max(1) as usize;
         let mut steps: Vec<Step> = steps
@@ -82,7 +82,7 @@ impl Summary {
         }
         let measured = steps.len() as u64;
         let is_whole = steps.iter().any(|step| step.is_whole);
-        // What is not known of a step is not 0.
+        // Values that are not known for a step must not count as 0.
         steps.retain(|step| step.is_whole || !is_whole);
         let middle = |what: &dyn Fn(&Step) -> u64| median(steps.iter().map(what).collect());
         let mean = |what: &dyn Fn(&Step) -> u64| {
@@ -97,7 +97,7 @@ impl Summary {
             };
             (phase.name(), longer(&longest))
         };
-        // Where one replica takes longer, the others wait: that is named last.
+        // If one replica takes longer, the others wait, so waiting is named only if nothing else explains the time.
         let waits = of_phase(Phase::Wait);
         let others = Phase::ALL.into_iter().filter(|&phase| phase != Phase::Wait).map(of_phase);
         let others =
@@ -147,22 +147,22 @@ impl Summary {
         }
     }
 
-    /// Whether steps differ so much that the middle one says little of the whole.
+    /// Whether steps differ so much that the median says little about all steps.
     pub fn is_uneven(&self) -> bool {
         u128::from(self.mean) * 2 > u128::from(self.period) * 3
     }
 
-    /// What work that is done once for all replicas takes of a step.
+    /// The time of work that is done once for all replicas of a step.
     pub fn central(&self, phase: Phase) -> u64 {
         self.replicas.iter().map(|replica| replica.spent[phase as usize]).min().unwrap_or(0)
     }
 
-    /// What the replica spends on it that spends most.
+    /// The time of the replica that spends most on the phase.
     pub fn longest(&self, phase: Phase) -> u64 {
         self.replicas.iter().map(|replica| replica.spent[phase as usize]).max().unwrap_or(0)
     }
 
-    /// The work of the device that works longest: that of its replicas.
+    /// The work of the device that works longest, which is the work of its replicas.
     pub fn busiest(&self) -> u64 {
         busiest(&self.replicas, self.setup.devices)
     }
@@ -242,7 +242,7 @@ impl Summary {
 /// One step.
 struct Step {
     period: u64,
-    /// Whether it is known what was before the run.
+    /// Whether the time before the run is known.
     is_whole: bool,
     run: u64,
     outside: u64,
@@ -268,8 +268,8 @@ impl Step {
                 own
             })
             .collect();
-        // The functions of merge calls run on the thread that called, which is as a rule replica 0's
-        // too: what it does there is done for all.
+        // The functions of merge calls run on the calling thread, which usually runs replica 0 as well. The time that
+        // it spends on them is work for all replicas.
         for phase in [Phase::Reduce, Phase::Update, Phase::Exchange].map(|phase| phase as usize) {
             let of_others = own.iter().skip(1).map(|own| own[phase]).min().unwrap_or(0);
             if let Some(first) = own.first_mut() {
@@ -318,8 +318,8 @@ fn busiest(replicas: &[ReplicaTimes], devices: u32) -> u64 {
     (0..devices).map(work).max().unwrap_or(0)
 }
 
-/// How callbacks went beside each other. Not known where clocks were not read, or where callbacks met in
-/// merge calls: then they wait for each other because the program says so.
+/// How far callbacks overlapped. It is not known if clocks were not read, or if callbacks took part in merge calls,
+/// because then the program makes them wait for each other.
 fn overlap(replicas: &[ReplicaSample]) -> Option<Overlap> {
     let met = |replica: &ReplicaSample| replica.spent[Phase::Wait as usize] > 0;
     if replicas.len() < 2 || replicas.iter().any(met) {
@@ -345,7 +345,8 @@ fn overlap(replicas: &[ReplicaSample]) -> Option<Overlap> {
     })
 }
 
-/// The middle one; of an even number the upper of the two. There is at least one.
+/// The median. For an even number of values, it is the upper of the two in the middle. There must be at least one
+/// value.
 fn median(mut all: Vec<u64>) -> u64 {
     let middle = all.len() / 2;
     *all.select_nth_unstable(middle).1
@@ -356,7 +357,7 @@ pub(super) fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Nanoseconds for people: three digits that count and a unit.
+/// Nanoseconds as a readable text: three significant digits and a unit.
 pub(super) fn duration(nanoseconds: u64) -> String {
     let (amount, unit) = match nanoseconds {
         0 => return "0".to_owned(),
@@ -389,7 +390,7 @@ mod tests {
         step.before[Phase::Update as usize] = 150;
         step.central[Phase::Update as usize] = 50;
         let mut first = sample(10, 500, 500, 0);
-        // It waited in a merge call, and then carried out its function.
+        // The thread waited in a merge call, and then executed its function.
         first.spent[Phase::Wait as usize] = 40;
         first.spent[Phase::Reduce as usize] = 60;
         let mut second = sample(20, 450, 450, 0);
@@ -406,7 +407,7 @@ mod tests {
         assert_eq!(summary.replicas[0].spent[Phase::Compute as usize], 400);
         assert_eq!(summary.replicas[1].spent[Phase::Compute as usize], 310);
         assert_eq!(summary.busiest(), 400);
-        // 700 less 50, 60 and 400.
+        // The result is 700 less 50, 60 and 400.
         assert_eq!(summary.coordination, 190);
         assert_eq!(summary.overlap, None);
     }

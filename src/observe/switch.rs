@@ -5,26 +5,26 @@ use std::sync::OnceLock;
 
 use super::log::{self, Level};
 
-/// Has the first batch of each pass checked for equivalence.
+/// Enables a check of the first batch of each pass for equivalence.
 pub static CHECK: Switch = Switch::new(
     "UMBO_CHECK",
     "1 checks the first batch of each pass for equivalence, 0 checks none",
 );
 
-/// A variable that is 1, or 0, empty or absent.
+/// A variable whose value is 1, or 0, empty or absent.
 pub struct Switch {
     variable: &'static str,
-    /// What its values do.
+    /// The effect of its values.
     meaning: &'static str,
     setting: OnceLock<Setting>,
 }
 
-/// What the variable says.
+/// The value of the variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Setting {
     On,
     Off,
-    /// Something else, which counts as off.
+    /// Another value, which counts as off.
     Unknown(String),
 }
 
@@ -38,12 +38,12 @@ fn setting_of(text: Option<&OsStr>) -> Setting {
 }
 
 impl Switch {
-    /// The switch of the variable of this name; `meaning` says what 1 and 0 do.
+    /// The switch for the variable with this name. `meaning` describes the effect of 1 and 0.
     pub const fn new(variable: &'static str, meaning: &'static str) -> Switch {
         Switch { variable, meaning, setting: OnceLock::new() }
     }
 
-    /// Read once, so that it is the same for the whole life of the process.
+    /// The variable is read once, so that the setting does not change during the life of the process.
     fn setting(&self) -> &Setting {
         self.setting.get_or_init(|| setting_of(std::env::var_os(self.variable).as_deref()))
     }
@@ -53,7 +53,7 @@ impl Switch {
         *self.setting() == Setting::On
     }
 
-    /// Logs a warning if the variable has a value that means nothing.
+    /// Logs a warning if the variable has an invalid value.
     pub fn warn(&self) {
         if let Setting::Unknown(text) = self.setting() {
             log::log(Level::Warning, || {

@@ -1,24 +1,24 @@
-//! Who watches, and what each thread knows of its own time meanwhile.
+//! Which tools are active, and the times that each thread measures for them.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use super::phase::{ByPhase, Counter};
 
-/// Who watches: bit 0 while there is a trace; the rest counts what else measures.
+/// The active tools: bit 0 is set while there is a trace, and the other bits count the tools that measure.
 static WATCHERS: AtomicU32 = AtomicU32::new(0);
 
 const TRACE: u32 = 1;
 const ONE_MEASURER: u32 = 2;
 
-/// What was counted since the trace began.
+/// The counters since the trace began.
 pub(super) static COUNTS: [AtomicU64; Counter::ALL.len()] = [const { AtomicU64::new(0) }; 4];
 
-/// The rank of this process among those that train together; less than 0 if it trains alone.
+/// The rank of this process among those that train together; negative if it trains alone.
 static RANK: AtomicI64 = AtomicI64::new(-1);
 
-/// Notes which of the processes that train together this one is. In a trace, processes that are alone are
-/// known by the number that the system gave them.
+/// Sets the rank of this process among those that train together. In a trace, a process that trains alone has its
+/// process id instead.
 pub fn note_rank(rank: u32) {
     RANK.store(rank.into(), Ordering::Relaxed);
 }
@@ -55,24 +55,24 @@ pub(super) fn remove_measurer() {
     WATCHERS.fetch_sub(ONE_MEASURER, Ordering::Relaxed);
 }
 
-/// What was counted since the trace began.
+/// The counters since the trace began.
 pub(super) fn counts() -> [u64; Counter::ALL.len()] {
     std::array::from_fn(|counter| COUNTS[counter].load(Ordering::Relaxed))
 }
 
-/// What a thread knows of its own time.
+/// The times that a thread measures.
 pub(super) struct Local {
-    /// Whether the thread works for a step that is measured.
+    /// Whether the thread works for a measured step.
     pub measuring: Cell<bool>,
-    /// Which strategy has had it measured since it was not.
+    /// The strategy for which it is measured. It is the first one since the last break.
     pub measured_for: Cell<u64>,
-    /// The number, in this process, of the time since which it is measured without a break.
+    /// The number, in this process, of the present stretch of time without a break in measuring.
     pub stretch: Cell<u64>,
-    /// Whether such a step, or its callback, is going on.
+    /// Whether a measured step, or its callback, is in progress.
     pub running: Cell<bool>,
-    /// What it spent on each phase so far while it was measured.
+    /// The measured time that it has spent on each phase.
     pub spent: ByPhase<Cell<u64>>,
-    /// What the spans inside of the innermost open one took.
+    /// The time of the spans inside of the innermost open one.
     pub inside: Cell<u64>,
     /// The bytes that updates have moved.
     pub updated: Cell<u64>,
@@ -93,12 +93,12 @@ thread_local! {
 }
 
 impl Local {
-    /// What was spent so far.
+    /// The time that was spent on each phase so far.
     pub fn spent(&self) -> ByPhase<u64> {
         std::array::from_fn(|phase| self.spent[phase].get())
     }
 
-    /// Has the thread measured from now on, on behalf of a strategy; nothing if it is already.
+    /// Starts to measure the thread for a strategy. If it is already measured, this has no effect.
     pub fn measure_for(&self, strategy: u64) {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         if !self.measuring.replace(true) {
@@ -107,7 +107,7 @@ impl Local {
         }
     }
 
-    /// The strategy does not need the thread measured any more; others may.
+    /// Ends the measuring for a strategy, unless the thread is measured for another one.
     pub fn leave_out(&self, strategy: u64) {
         if self.measured_for.get() == strategy {
             self.measuring.set(false);

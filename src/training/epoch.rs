@@ -1,4 +1,4 @@
-//! A pass over a dataset: next, run, apply, until there are no more elements.
+//! A pass over a dataset. It takes an element, runs a step and applies the gradients, until there are no more elements.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use crate::strategy::run::Limits;
 use crate::strategy::{ReplicaContext, ReplicaFunction, RunUserData, Strategy};
 use crate::values::Value;
 
-/// Of a step that took no effect.
+/// Added to the error of a step that had no effect.
 const AGAIN: &str = " (the next epoch begins with its batch)";
 
-/// What is done with each element of an iterator, and when it ends.
+/// What is done with each element of an iterator, and when the epoch ends.
 pub struct Epoch<'a> {
-    /// Whose replicas run the steps.
+    /// The strategy whose replicas run the steps.
     pub strategy: &'a Strategy,
-    /// Where the elements come from.
+    /// The iterator that returns the elements.
     pub iterator: &'a PassIterator,
-    /// What each step ends with; nothing if it only evaluates.
+    /// The update at the end of each step. Without it, the epoch only evaluates.
     pub update: Option<(Arc<Optimizer>, Arc<Gradients>)>,
-    /// What begins at zero, unless `keep_metrics`.
+    /// The metrics, which begin at zero, unless `keep_metrics`.
     pub metrics: Option<&'a Metrics>,
-    /// What ends it early, as an error.
+    /// The limits that end the epoch early, with an error.
     pub limits: Limits,
-    /// After how many steps it ends; none: with the pass.
+    /// The number of steps after which the epoch ends. Without it, the epoch ends with the pass.
     pub max_steps: Option<u64>,
     /// Whether accumulated gradients are applied at the end.
     pub flush: bool,
-    /// Whether metrics go on from what they have: in an epoch that goes on from a checkpoint.
+    /// Whether metrics continue from their present values, as in an epoch that continues from a checkpoint.
     pub keep_metrics: bool,
     /// Whether the iterator is reset when the pass has ended.
     pub reset: bool,
@@ -51,23 +51,23 @@ pub struct EpochReport {
     pub applied: u64,
     /// Updates that were skipped because a gradient was not finite.
     pub skipped: u64,
-    /// Since the beginning.
+    /// The time since the beginning.
     pub seconds: f64,
     /// Whether the pass has ended.
     pub pass_ended: bool,
 }
 
-/// Is called after each step with what has been done, and what the step's apply did.
+/// The function that is called after each step, with the report so far and the report of the step's apply.
 pub type Progress<'a> = dyn FnMut(&EpochReport, Option<&ApplyReport>) -> Result<()> + 'a;
 
-/// Is given the step and the element that a pass begins with, before the step runs on it.
+/// The function that is called with the step and the first element of a pass, before the step runs on it.
 pub type BeforeFirstStep<'a> = dyn Fn(&ReplicaFunction, &Value) -> Result<()> + 'a;
 
 impl Epoch<'_> {
-    /// Does all that. `function` is the step; `user_data` is kept until its last callback is back.
+    /// Runs the epoch. `function` is the step. `user_data` is kept until its last callback has returned.
     ///
-    /// The update is a part of its step: if any part of a step fails, all is as after the step before, also
-    /// the place of the iterator, which gives the element again to the next epoch.
+    /// The update is a part of its step. If any part of a step fails, all state is as after the step before. The same
+    /// holds for the position of the iterator, which returns the element again to the next epoch.
     pub fn run(
         &self,
         function: Arc<ReplicaFunction>,
@@ -77,9 +77,9 @@ impl Epoch<'_> {
         self.run_from(function, user_data, &|_, _| Ok(()), progress)
     }
 
-    /// As [`Epoch::run`]; what `first` fails with is the failure of the step that it comes before.
+    /// Runs the epoch as [`Epoch::run`] does. If `first` fails, the step that follows it fails with the same error.
     ///
-    /// However it ends, the strategy's metrics are then those of its steps together.
+    /// At the end, also after a failure, the strategy's metrics are those of all of its steps together.
     pub fn run_from(
         &self,
         function: Arc<ReplicaFunction>,
@@ -113,7 +113,7 @@ impl Epoch<'_> {
         while self.max_steps.is_none_or(|most| report.steps < most) {
             let number = report.steps + 1;
             let at = |what: &str| format!("step {number} of the epoch: {what}");
-            // Of several ranks each learns in the run that one is out of time.
+            // With several ranks, each rank learns in the run that one is out of time.
             let is_alone = self.strategy.ranks().is_alone();
             if let Some(why) = self.limits.exceeded().filter(|_| is_alone) {
                 return Err(why.within(at("before it began")));
@@ -124,7 +124,7 @@ impl Epoch<'_> {
                 break;
             };
             let checked = match self.iterator.begins() {
-                // What fails here comes again with its element.
+                // If this fails, it is called again when its element comes again.
                 true => first(&*function, &lent.element).map(|()| self.iterator.note_begun()),
                 false => Ok(()),
             };
@@ -157,17 +157,17 @@ impl Epoch<'_> {
         Ok(report)
     }
 
-    /// Lets the other ranks know that this one has no element for the step that they begin, unless they
-    /// take elements together and know.
+    /// Notifies the other ranks that this rank has no element for the step that they begin, unless the ranks take
+    /// elements together and are already notified.
     fn end_for_all(&self, error: Error) -> Error {
         if self.iterator.spans_ranks() {
             return error;
         }
-        // For want of memory nothing is used up.
+        // If memory is lacking, no element is used up.
         let passes_over = error.status() != Status::ResourceExhausted;
         let error = self.strategy.fail_to_begin(error, passes_over);
         if !passes_over && self.strategy.element_is_passed_over() {
-            // What another rank cannot make is left out here, too.
+            // An element that another rank cannot make is also skipped here.
             drop(self.iterator.next());
         }
         error
@@ -239,8 +239,8 @@ impl EpochReport {
     }
 }
 
-/// The step, and behind it, at its commit point, the update; `seen` gets the examples of the step, and
-/// `metrics` what it measures.
+/// The step, followed by the update at its commit point. The examples of the step are stored in `seen`, and its
+/// measurements are added to `metrics`.
 fn with_update(
     function: Arc<ReplicaFunction>,
     update: Option<(Arc<Optimizer>, Arc<Gradients>)>,
@@ -249,12 +249,12 @@ fn with_update(
 ) -> Arc<ReplicaFunction> {
     Arc::new(move |context: &ReplicaContext| {
         if context.replica() == 0 {
-            // Of the replicas of all ranks.
+            // This is the number of examples of the replicas of all ranks.
             seen.store(context.batch_position().global_examples.unwrap_or(0), Ordering::Relaxed);
             context.strategy().count_for(context.step_id(), &metrics);
         }
         function(context)?;
-        // Replica 0's word is enough: what it defers waits for the others, and is dropped if one fails.
+        // Replica 0's call suffices: deferred work waits for the others, and is dropped if one fails.
         if context.replica() == 0
             && let Some((optimizer, gradients)) = &update
         {

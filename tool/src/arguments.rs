@@ -1,5 +1,5 @@
-//! The values of options, which all commands read here: what is not possible is refused with the name of the option
-//! and what can be given.
+//! The values of options. All commands read them with this module. An impossible value is refused with the name of the
+//! option and the possible values.
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -10,28 +10,28 @@ use lexopt::{Parser, ValueExt};
 
 use crate::failure::Failure;
 
-/// Replicas and compute devices of a strategy.
+/// The numbers of replicas and compute devices of a strategy.
 pub const REPLICAS: RangeInclusive<usize> = 1..=1024;
-/// Rounds of a benchmark.
+/// The numbers of rounds of a benchmark.
 pub const ROUNDS: RangeInclusive<usize> = 1..=100_000;
-/// Steps in a round.
+/// The numbers of steps in a round.
 pub const STEPS: RangeInclusive<usize> = 1..=1_000_000;
-/// Pauses and work that may be none, in microseconds.
+/// The durations of pauses and of work that may be 0, in microseconds.
 pub const PAUSE_US: RangeInclusive<u64> = 0..=10_000_000;
-/// Work that is measured, in microseconds.
+/// The durations of measured work, in microseconds.
 pub const WORK_US: RangeInclusive<f64> = 0.1..=1e6;
-/// Numbers in a variable.
+/// The numbers of elements in a variable.
 pub const PARAMETERS: RangeInclusive<usize> = 1..=1_000_000_000;
 
-/// What can be read from a command line and lies in a range.
+/// A number that can be read from a command line and compared with a range.
 pub trait Number: Copy + PartialOrd {
-    /// What it is called in a message.
+    /// The name of the kind of number in a message.
     const KIND: &str;
 
-    /// `None` for what is no such number.
+    /// Reads the number; `None` if the text is not such a number.
     fn read(text: &str) -> Option<Self>;
 
-    /// As a command line has it.
+    /// The text of the number on a command line.
     fn shown(self) -> String;
 }
 
@@ -60,7 +60,7 @@ pub struct Bytes(pub usize);
 impl Bytes {
     const UNITS: [(char, u32); 3] = [('G', 30), ('M', 20), ('K', 10)];
 
-    /// What blocks of memory can be.
+    /// The possible sizes of blocks of memory.
     pub const BLOCKS: RangeInclusive<Bytes> = Bytes(64)..=Bytes(64 << 30);
 }
 
@@ -84,7 +84,7 @@ impl Number for Bytes {
     }
 }
 
-/// The next argument, as the value of this option: a number in the range.
+/// Reads the next argument as the value of this option: a number in the range.
 pub fn number<T: Number>(
     arguments: &mut Parser,
     option: &str,
@@ -93,7 +93,7 @@ pub fn number<T: Number>(
     in_range(option, &text(arguments)?, &range, "")
 }
 
-/// The same for numbers with commas between them.
+/// Reads the next argument as numbers with commas between them.
 pub fn numbers<T: Number>(
     arguments: &mut Parser,
     option: &str,
@@ -117,7 +117,8 @@ fn in_range<T: Number>(
     })
 }
 
-/// From the first to the last, of which either can be left out: its default then gives way to the other.
+/// Combines a first and a last value. Either can be omitted. If its default does not fit the other one, the default is
+/// adjusted.
 pub fn first_to_last<T: Number>(
     [first_option, last_option]: [&str; 2],
     [first, last]: [Option<T>; 2],
@@ -137,7 +138,7 @@ pub fn first_to_last<T: Number>(
     }
 }
 
-/// The next argument, as the value of this option: one of some names.
+/// Reads the next argument as the value of this option: one of some names.
 pub fn one_of<T: Copy>(
     arguments: &mut Parser,
     option: &str,
@@ -146,7 +147,7 @@ pub fn one_of<T: Copy>(
     named(option, &text(arguments)?, possible, "one")
 }
 
-/// The same for names with commas between them.
+/// Reads the next argument as names with commas between them.
 pub fn some_of<T: Copy>(
     arguments: &mut Parser,
     option: &str,
@@ -175,7 +176,7 @@ fn text(arguments: &mut Parser) -> Result<String, Failure> {
     Ok(arguments.value()?.string()?)
 }
 
-/// The next argument, as the value of this option: the name of a file.
+/// Reads the next argument as the value of this option: the name of a file.
 pub fn file(arguments: &mut Parser, option: &str) -> Result<PathBuf, Failure> {
     let name = arguments.value()?;
     named_file(name).ok_or_else(|| {
@@ -183,7 +184,7 @@ pub fn file(arguments: &mut Parser, option: &str) -> Result<PathBuf, Failure> {
     })
 }
 
-/// The name of a file that a command is to read.
+/// The name of a file that a command reads.
 pub fn input(name: OsString) -> Result<PathBuf, Failure> {
     named_file(name).ok_or_else(|| Failure::wrong("'' is no name of a file; give the name of one"))
 }
@@ -192,7 +193,8 @@ fn named_file(name: OsString) -> Option<PathBuf> {
     (!name.is_empty()).then(|| PathBuf::from(name))
 }
 
-/// Refuses to write to a file that the command reads, or writes something else to, by whatever names the two go.
+/// Refuses to write to a file that the command also reads, or to which it writes something else, even if the two names
+/// differ.
 pub fn differs(option: &str, path: &Path, other: &Path, what: &str) -> Result<(), Failure> {
     let place = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
     let is_same = path == other || place(path).is_some_and(|own| place(other) == Some(own));

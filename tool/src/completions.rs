@@ -1,5 +1,5 @@
-//! `umbo completions`: what a shell offers behind `umbo`. It is read from the helps, so that an option is offered where it
-//! is described.
+//! `umbo completions`: what a shell suggests after `umbo`. It is read from the helps, so that every described option is
+//! suggested.
 
 use std::ffi::OsStr;
 
@@ -23,7 +23,7 @@ Options:
 
 const SHELLS: [&str; 2] = ["bash", "zsh"];
 
-/// What is typed so far without options, with the helps that say what can follow.
+/// All beginnings of a command line, without options, with the helps that describe what can follow.
 fn places() -> Vec<(String, Vec<&'static str>)> {
     let mut places = vec![
         (String::new(), vec![crate::HELP]),
@@ -48,18 +48,18 @@ fn commands(help: &str) -> impl Iterator<Item = &str> {
     lines.filter_map(|line| line.split_whitespace().next())
 }
 
-/// An option as a help describes it.
+/// An option with its description in a help.
 struct Described<'a> {
     /// The short name and the long one, or one of them.
     names: Vec<&'a str>,
-    /// What stands for its value, such as FILE.
+    /// The placeholder of its value, such as FILE.
     value: Option<&'a str>,
-    /// On one line, whatever lines the help needs for it.
+    /// The description as one line, even if the help has several.
     description: String,
 }
 
 impl Described<'_> {
-    /// The names that the value can be, or have with commas between them.
+    /// The possible names of the value. The value may be several of them, with commas between them.
     fn choices(&self) -> Vec<&str> {
         let lists = ["some of: ", "one of: "].into_iter();
         let list = lists.filter_map(|before| self.description.split_once(before)).next();
@@ -88,12 +88,12 @@ fn described(help: &str) -> Vec<Described<'_>> {
     all
 }
 
-/// The options that a help lists, short ones too.
+/// The options that a help lists, including short ones.
 fn options(help: &str) -> impl Iterator<Item = &str> {
     described(help).into_iter().flat_map(|option| option.names)
 }
 
-/// Whether a command reads a file that is named without an option.
+/// Whether a command reads a file whose name is not the value of an option.
 fn reads_file(helps: &[&str]) -> bool {
     let usage = helps.first().and_then(|help| help.lines().next()).unwrap_or_default();
     let words: Vec<&str> = usage.split_whitespace().collect();
@@ -102,7 +102,7 @@ fn reads_file(helps: &[&str]) -> bool {
         .any(|pair| !pair[0].starts_with('-') && pair[1].trim_matches(['[', ']']) == "FILE")
 }
 
-/// The words that can follow what is typed.
+/// The words that can follow this beginning of a command line.
 fn words(place: &str, helps: &[&'static str]) -> Vec<&'static str> {
     let shells = if place == "completions" { &SHELLS[..] } else { &[] };
     let commands = helps.iter().flat_map(|help| commands(help));
@@ -110,7 +110,7 @@ fn words(place: &str, helps: &[&'static str]) -> Vec<&'static str> {
     commands.chain(shells.iter().copied()).chain(options).collect()
 }
 
-/// The long options of the command that these arguments name, for who has given another one.
+/// The long options of the command that these arguments name, for a message about an unknown option.
 pub fn options_of(arguments: &[String]) -> Option<(String, Vec<&'static str>)> {
     let mut named = arguments.iter().take_while(|word| !word.starts_with('-')).take(2);
     let typed = [named.next(), named.next()].into_iter().flatten();
@@ -123,13 +123,13 @@ pub fn options_of(arguments: &[String]) -> Option<(String, Vec<&'static str>)> {
     Some((place, options))
 }
 
-/// A line of the script for what can follow a place.
+/// A line of the script for the words that can follow a beginning.
 fn case_of_place(place: &str, helps: &[&'static str]) -> String {
     let files = if reads_file(helps) { " files=yes" } else { "" };
     format!("    '{place}') words='{}'{files} ;;\n", words(place, helps).join(" "))
 }
 
-/// Lines for the values of a place's options.
+/// Lines for the values of the options after a beginning.
 fn cases_of_values(place: &str, helps: &[&'static str]) -> String {
     let mut cases = String::new();
     for option in helps.iter().flat_map(|help| described(help)) {
@@ -184,7 +184,7 @@ complete -o filenames -F _umbo umbo
     )
 }
 
-/// zsh runs the function for bash.
+/// The script for zsh, which runs the function for bash.
 fn zsh() -> String {
     format!("autoload -U +X bashcompinit && bashcompinit\n{}", bash())
 }
@@ -250,7 +250,7 @@ mod tests {
         assert!(words_of("bench rows").contains(&"--plot"));
         assert!(!words_of("bench workers").contains(&"--plot"));
         assert_eq!(words_of("completions"), ["bash", "zsh", "-h", "--help"]);
-        // Every benchmark has a place of its own, and the other way round.
+        // Every benchmark has a beginning of its own, and each such beginning has a benchmark.
         let named = bench::BENCHMARKS.map(|benchmark| benchmark.name);
         let listed: Vec<&str> = commands(bench::HELP).collect();
         assert_eq!(listed, named);

@@ -47,9 +47,9 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, Failure
 struct Physical {
     device: DeviceId,
     model: Option<String>,
-    /// Of the host, those that this process may use.
+    /// The processors of the host that this process may use.
     processors: Option<String>,
-    /// Of a GPU.
+    /// The compute capability of a GPU.
     capability: Option<(u32, u32)>,
     memory: Result<MemoryInfo>,
 }
@@ -95,7 +95,7 @@ fn logical_devices() -> Vec<Logical> {
         .collect()
 }
 
-/// What the kernel calls the processor; not all architectures have a name there.
+/// The kernel's name of the processor. Not all architectures report one.
 fn host_model() -> Option<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("model name"))?;
@@ -180,7 +180,7 @@ fn row<const COLUMNS: usize>(cells: [&str; COLUMNS]) -> Vec<String> {
     cells.map(str::to_owned).into()
 }
 
-/// Rows of equally many cells, each column as wide as its widest cell.
+/// Rows with equal numbers of cells. Each column is as wide as its widest cell.
 fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();

@@ -1,4 +1,4 @@
-//! `umbo doctor`: checks what training on this machine needs.
+//! `umbo doctor`: checks everything on this machine that training needs.
 
 use std::env;
 use std::fmt::Write;
@@ -74,7 +74,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, Failure
     Ok(Report { text, fine })
 }
 
-/// What a trace says of the steps in it. Advice is no problem.
+/// A report on the steps of a trace. Advice does not count as a problem.
 fn examine_trace(path: &Path, json: bool) -> std::result::Result<Report, Failure> {
     let (text, fine) = trace::report::report(&trace::file::read(path)?);
     Ok(Report::fine(match json {
@@ -86,7 +86,7 @@ fn examine_trace(path: &Path, json: bool) -> std::result::Result<Report, Failure
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Fine,
-    /// It works, but the reader may not expect it or may want it otherwise.
+    /// It works, but the user may not expect it, or may want to change it.
     Note,
     Problem,
 }
@@ -134,15 +134,15 @@ fn examine() -> Vec<Finding> {
     ]
 }
 
-/// What reductions, gathers and updates run on.
+/// The finding about the workers and instructions of reductions, gathers and updates.
 fn central_work() -> Finding {
     let (workers, instructions) = (workers::count(), Instructions::chosen().set().name());
     let text = format!("{workers} workers, {instructions} instructions");
     Finding::new(Verdict::Fine, "central work", text)
 }
 
-/// How many threads a library that computes would use in the callback of each replica. OpenBLAS, MKL and
-/// BLIS have variables of their own, and go by OpenMP's where those are not set.
+/// The finding about the threads that a computing library would use in the callback of each replica. OpenBLAS, MKL and
+/// BLIS have their own variables. If these are not set, they use OpenMP's variables.
 fn other_pools(processors: usize, threads: Option<String>) -> Finding {
     let subject = "other libraries";
     match threads {
@@ -177,7 +177,7 @@ fn version() -> Finding {
     Finding::new(Verdict::Fine, "version", text)
 }
 
-/// The vector instructions of the processor, which decide how fast the central work can be.
+/// The finding about the processor's vector instructions, which determine how fast the central work can be.
 fn instructions() -> Finding {
     #[cfg(target_arch = "x86_64")]
     let present = [
@@ -198,7 +198,8 @@ fn instructions() -> Finding {
     Finding::new(Verdict::Fine, "vector instructions", names.join(", "))
 }
 
-/// `quota` is how many processors' worth of time the system grants, where that is limited.
+/// The finding about processors. `quota` is the processor time that the system grants, as a number of processors, if it
+/// is limited.
 fn processors_finding(processors: &CpuSet, online: Option<&str>, quota: usize) -> Finding {
     let count = processors.count();
     let text = format!("{count} for this process: {processors}");
@@ -221,8 +222,8 @@ fn processors_finding(processors: &CpuSet, online: Option<&str>, quota: usize) -
     }
 }
 
-/// What others use of the processors now, and the averages of the system: how many threads were ready or on
-/// a processor in the last 1, 5 and 15 minutes.
+/// The finding about the present use of the processors by others, and the system's averages: how many threads were
+/// ready or on a processor in the last 1, 5 and 15 minutes.
 fn load(now: Option<Load>, averages: Option<&str>) -> Finding {
     let averages: Vec<&str> = averages.unwrap_or_default().split_whitespace().take(3).collect();
     let last: f64 = averages.first().and_then(|last| last.parse().ok()).unwrap_or(0.0);
@@ -271,7 +272,7 @@ fn memory(info: Result<MemoryInfo>) -> Finding {
     Finding::new(Verdict::Fine, "memory", text)
 }
 
-/// `setting` is the kernel's list of choices with the current one in brackets.
+/// The finding about huge pages. `setting` is the kernel's list of choices with the current one in brackets.
 fn huge_pages(setting: Option<&str>) -> Finding {
     let subject = "huge pages";
     let current = setting.and_then(|text| Some(text.split_once('[')?.1.split_once(']')?.0));
@@ -307,8 +308,8 @@ fn gpus(probe: &Result<u32, String>) -> Finding {
     }
 }
 
-/// A library that joins ranks, which only trainings of several processes need. Who names one in `variable`
-/// wants it.
+/// The finding about a library that connects ranks, which only trainings with several processes need. If `variable`
+/// names such a library, the user wants it.
 fn joins_ranks(subject: &'static str, variable: &str, found: Result<()>) -> Finding {
     let none = || {
         format!(
@@ -379,7 +380,7 @@ mod tests {
         let quiet = Some("0.10 0.20 0.30 1/100 4242\n");
         check(&load(of(0.0), quiet), Verdict::Fine, "load average 0.10, 0.20, 0.30");
         check(&load(of(1.5), quiet), Verdict::Note, "use 1.5 of 2 processors");
-        // Between two processes that take turns it may look quiet for a tenth of a second.
+        // If two processes take turns, the machine may look quiet for a tenth of a second.
         check(&load(of(0.0), Some("16.1 9.0 2.0 1/1 1")), Verdict::Note, "load average 16.1");
         check(&load(None, None), Verdict::Fine, "does not say");
         let all = as_json(&examine(), true);

@@ -1,4 +1,4 @@
-//! What all drawings share: the file they go to, their fonts, and how much room a text needs.
+//! The common parts of all drawings: their file, their fonts, and the space that a text needs.
 
 #![cfg_attr(not(feature = "plot"), expect(dead_code, reason = "nothing is drawn"))]
 
@@ -17,8 +17,7 @@ pub type Font = (&'static str, u32);
 pub const FONT: Font = ("sans-serif", 14);
 pub const TITLE_FONT: Font = ("sans-serif", 18);
 
-/// A file to draw into. It is opened before anything is measured, so that
-/// what cannot be written is told at once.
+/// A file for a drawing. It is opened before anything is measured, so that an error is reported at once.
 pub struct Page {
     path: PathBuf,
     file: File,
@@ -56,19 +55,19 @@ impl Page {
     }
 }
 
-/// At least so many pixels a text is wide. A drawing does not know the fonts of who looks at it; in the usual
-/// ones a letter is half as wide as the font is high on average, and this leaves a fifth more.
+/// An estimate of the width of a text in pixels. A drawing cannot know the fonts of its viewer. In common fonts, a
+/// letter is on average half as wide as the font is high, and this adds a fifth to that.
 pub fn width_of(text: &str, font: Font) -> u32 {
     let letters = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
     letters.saturating_mul(font.1).saturating_mul(3) / 5
 }
 
-/// The room for the widest of the texts.
+/// The width of the widest text.
 pub fn widest<'a>(texts: impl IntoIterator<Item = &'a str>, font: Font) -> u32 {
     texts.into_iter().map(|text| width_of(text, font)).max().unwrap_or(0)
 }
 
-/// A range that holds all values that can be drawn on an axis of logarithms, with room on either side.
+/// A range for all values that can be drawn on a logarithmic axis, with space on both sides.
 pub fn around(values: impl Iterator<Item = f64>) -> Range<f64> {
     let finite = values.filter(|value| value.is_finite() && *value > 0.0);
     let (least, most) = finite
@@ -76,7 +75,7 @@ pub fn around(values: impl Iterator<Item = f64>) -> Range<f64> {
     if least > most { 1.0..2.0 } else { least * 0.8..most * 1.25 }
 }
 
-/// For tests: every text of a drawing ends before its page does.
+/// Checks in tests that every text of a drawing ends before its page does.
 #[cfg(all(test, feature = "plot"))]
 pub fn assert_fits(drawing: &str) {
     fn number(tag: &str, name: &str) -> f64 {

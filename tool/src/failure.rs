@@ -1,26 +1,26 @@
-//! Why a command has no report.
+//! The reasons why a command has no report.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 
 use umbo::error::Error;
 
-/// What keeps a command from its report.
+/// The reason why a command has no report.
 #[derive(Debug)]
 pub enum Failure {
     /// The command line is wrong.
     CommandLine(lexopt::Error),
-    /// The command line is right, but what it asks for cannot be done.
+    /// The command line is right, but the task cannot be done.
     Task(String),
 }
 
 impl Failure {
-    /// A wrong command line.
+    /// The failure for a wrong command line.
     pub fn wrong(problem: impl Into<String>) -> Failure {
         Failure::CommandLine(problem.into().into())
     }
 
-    /// A file that cannot be read or written, or that does not hold what was expected.
+    /// The failure for a file that cannot be read or written, or whose contents are not as expected.
     pub fn of_file(path: &Path, problem: impl Display) -> Failure {
         Failure::Task(format!("{}: {problem}", path.display()))
     }

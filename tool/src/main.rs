@@ -1,4 +1,5 @@
-//! The command-line tool: shows what Umbo finds on this machine and how fast it is there. One file per subcommand.
+//! The command-line tool. It shows the devices that Umbo finds on this machine and how fast it is there. Each
+//! subcommand has its own file.
 
 mod arguments;
 mod bench;
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 use failure::Failure;
 use lexopt::Arg::{Long, Short, Value};
 
-/// What `umbo --help` prints.
+/// The output of `umbo --help`.
 pub const HELP: &str = "\
 Usage: umbo COMMAND [OPTIONS]
 
@@ -36,7 +37,7 @@ Options:
 
 const COMMANDS: &str = "bench, completions, devices, doctor, plot, trace";
 
-/// What a subcommand prints, and whether what it found is fine.
+/// The output of a subcommand, and whether it found no problem.
 struct Report {
     text: String,
     fine: bool,
@@ -48,7 +49,7 @@ impl Report {
     }
 }
 
-/// Ends with 0 when all is fine, 1 when something is not, 2 when the command line is wrong.
+/// The exit code is 0 if there is no problem, 1 if there is one, and 2 if the command line is wrong.
 fn main() -> ExitCode {
     let report = match run(lexopt::Parser::from_env()) {
         Ok(report) => report,
@@ -62,7 +63,7 @@ fn main() -> ExitCode {
     match io::stdout().write_all(report.text.as_bytes()) {
         Ok(()) if report.fine => ExitCode::SUCCESS,
         Ok(()) => ExitCode::FAILURE,
-        // The reader has seen enough, as in 'umbo devices | head -1'.
+        // The reader has closed the pipe, as in 'umbo devices | head -1'.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("umbo: cannot write the output: {error}");
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What would be right.
+/// Prints what would be right.
 fn explain(error: &lexopt::Error) {
     let arguments: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
@@ -113,7 +114,7 @@ fn json_text(value: &serde_json::Value) -> String {
     format!("{value:#}\n")
 }
 
-/// A number of bytes for people: `7.8 GiB`.
+/// A number of bytes as a readable text: `7.8 GiB`.
 fn bytes_text(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let mut amount = bytes as f64;

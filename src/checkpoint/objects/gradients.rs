@@ -1,4 +1,4 @@
-//! Gradients: what runs have accumulated since the last update.
+//! Gradients: the sums that runs have accumulated since the last update.
 
 use crate::checkpoint::numbers::{number, read_number};
 use crate::checkpoint::saveable::{Changes, Names, ObjectReader, ObjectRecord, Ready, Saveable};

@@ -1,4 +1,4 @@
-//! Iterators: the place of a pass over a dataset.
+//! Iterators: the position of a pass over a dataset.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Saveable for SavedIterator {
 struct NewPlace<'a> {
     iterator: &'a PassIterator,
     position: String,
-    /// Where the iterator was, once it is somewhere else.
+    /// The iterator's old position, once it has been moved.
     before: Option<String>,
 }
 

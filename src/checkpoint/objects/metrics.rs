@@ -1,4 +1,4 @@
-//! Metrics: what steps have added up to.
+//! Metrics: the sums of steps.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -62,7 +62,7 @@ impl Saveable for Metrics {
     }
 }
 
-/// A kind as it stands in the file.
+/// A kind as it is written in the file.
 fn describe(kind: MetricKind) -> Json {
     match kind {
         MetricKind::Sum => json!("sum"),
@@ -115,7 +115,7 @@ fn read_entry(
     Ok(read)
 }
 
-/// Whether it is a number of examples that can be counted on from.
+/// Whether it is a number of examples from which counting can continue.
 fn is_count(count: i64) -> bool {
     (0..1 << 53).contains(&count)
 }

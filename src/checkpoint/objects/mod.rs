@@ -1,4 +1,4 @@
-//! What can be in a checkpoint, one file each.
+//! The objects that can be in a checkpoint, one file each.
 
 pub(super) mod gradients;
 pub(super) mod iterator;

@@ -1,4 +1,4 @@
-//! Numbers of the caller's, which the checkpoint itself keeps.
+//! Numbers of the caller, which the checkpoint itself stores.
 
 use serde_json::Value as Json;
 
@@ -7,16 +7,16 @@ use crate::checkpoint::saveable::{Changes, Names, ObjectReader, ObjectRecord, Re
 use crate::error::Result;
 use parking_lot::Mutex;
 
-/// A number of the caller's.
+/// A number of the caller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// A whole number.
     Integer(i64),
-    /// Any other.
+    /// Any other number.
     Float(f64),
 }
 
-/// Where a number is kept.
+/// The place where a number is stored.
 pub struct NumberCell(pub(in crate::checkpoint) Mutex<Number>);
 
 impl Saveable for NumberCell {

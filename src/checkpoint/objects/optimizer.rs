@@ -1,4 +1,4 @@
-//! Optimizers: numbers, and for each variable that was updated its slots and running scalars.
+//! Optimizers: numbers and, for each updated variable, its slots and running scalars.
 
 #![expect(unsafe_code, reason = "state is recorded as it is while nobody changes it")]
 
@@ -36,7 +36,7 @@ impl Saveable for Optimizer {
 
     fn save(&self, names: &Names, record: &mut ObjectRecord) -> Result<()> {
         let state = match record.shares(Saveable::strategy(self).unwrap_or_default()) {
-            // SAFETY: applies of its strategy, which are done in steps, alone write it.
+            // SAFETY: only applies of its strategy, which happen in steps, write it.
             true => unsafe { self.export_as_it_is() },
             false => self.export(),
         }?;
@@ -59,7 +59,7 @@ impl Saveable for Optimizer {
             }),
         );
         record.property("variables", variables);
-        // For people who look at the file: a program sets these again.
+        // The settings are for people who read the file. A program sets them itself.
         let settings = self.rule().settings().into_iter();
         let settings: Map<_, _> =
             settings.map(|(name, value)| (name.to_owned(), number(value))).collect();
@@ -114,7 +114,7 @@ fn read_loss_scale(json: &Json) -> Option<Option<DynamicLossScale>> {
     Some(Some(DynamicLossScale { scale, applies: read_count(&json["applies"])? }))
 }
 
-/// What the file has of one variable, and its slots, which are read later.
+/// The scalars of one variable in the file, and its slots, which are read later.
 fn read_variable(
     optimizer: &Optimizer,
     names: &Names,

@@ -1,4 +1,4 @@
-//! Tensors of the caller's: saved from, and restored into, the same memory.
+//! Tensors of the caller. They are saved from, and restored into, the same memory.
 
 #![expect(unsafe_code, reason = "who restores guarantees the caller's tensors")]
 
@@ -8,15 +8,14 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
-/// A tensor of the caller's.
+/// A tensor of the caller.
 pub struct CallersTensor(Tensor);
 
 impl CallersTensor {
-    /// Of `tensor`, whose elements can be written. While a checkpoint is saved nobody writes them; while
-    /// it is restored nobody reads or writes them.
+    /// Wraps `tensor`, whose elements must be writable.
     ///
     /// # Safety
-    /// That is what the caller promises.
+    /// While a checkpoint is saved, nobody writes the elements. While it is restored, nobody reads or writes them.
     pub unsafe fn new(tensor: Tensor) -> Result<CallersTensor> {
         // SAFETY: nothing is written here.
         let writable = unsafe { tensor.assume_exclusive() }.into_view().map(|_| ());

@@ -45,20 +45,20 @@ impl Saveable for Variable {
     }
 }
 
-/// The value for `record`, in host memory and contiguous.
+/// The value to save in `record`, contiguous and in host memory.
 pub(in crate::checkpoint) fn value_of(
     variable: &Variable,
     record: &ObjectRecord,
 ) -> Result<Tensor> {
     if record.shares(variable.spec().strategy) {
-        // SAFETY: steps of its strategy, and what takes their lock, alone write it.
+        // SAFETY: only steps of its strategy, and code that takes their lock, write it.
         return unsafe { variable.committed() }.on_host()?.to_contiguous();
     }
     let (dtype, shape) = (variable.dtype(), variable.shape());
     Tensor::made(dtype, shape, DeviceId::HOST, |to| read_into(variable, to))
 }
 
-/// Which element is the first that is NaN.
+/// The index of the first element that is NaN.
 fn first_nan(tensor: &Tensor) -> Result<Option<usize>> {
     let view = tensor.reading()?;
     Ok(match tensor.dtype() {
@@ -70,8 +70,8 @@ fn first_nan(tensor: &Tensor) -> Result<Option<usize>> {
     })
 }
 
-/// Which element is the first that is so. A run of elements is looked at as a whole, which a compiler makes a loop
-/// over vectors of.
+/// The index of the first element for which `is_so` holds. A run of elements is checked as a whole, so that the
+/// compiler makes a loop over vectors.
 fn first_of<T: Copy>(all: &[T], is_so: impl Fn(T) -> bool) -> Option<usize> {
     const RUN: usize = 1024;
     let any = |run: &[T]| run.iter().fold(false, |any, &element| any | is_so(element));

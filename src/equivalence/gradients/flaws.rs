@@ -1,4 +1,4 @@
-//! What one split shows, when it runs twice.
+//! Mistakes that one split shows if it runs twice.
 
 use super::GradientCase;
 use crate::equivalence::dry_run::DryRunPart;
@@ -7,7 +7,8 @@ use crate::equivalence::vectors::{LinearCombination, count, difference, first};
 use crate::optimizer::LossReduction;
 
 impl GradientCase<'_> {
-    /// What each replica did in runs that were made twice, and whether the batch was split as usual.
+    /// The results of each replica in the runs that were made twice, with the replica's number and whether the split
+    /// was the usual one.
     fn twice(&self) -> impl Iterator<Item = (&DryRunPart, &DryRunPart, usize, bool)> {
         self.evidence.repeated().flat_map(|(once, again)| {
             let is_split = std::ptr::eq(once, &self.evidence.split);
@@ -31,7 +32,7 @@ impl GradientCase<'_> {
                     self.place(first_stale)
                 ),
             };
-            // Adding to a buffer of zeros leaves the sum, not writing to it leaves zero.
+            // Adding to a buffer of zeros leaves the sum. Not writing to it leaves zero.
             let added_to = |element| stale(element) && once[element] != 0.0;
             let text = match first(once.len(), added_to).is_some() {
                 true => format!(
@@ -67,7 +68,7 @@ impl GradientCase<'_> {
     pub(super) fn not_repeatable(&self) -> Option<Finding> {
         self.twice().find_map(|(once, again, replica, is_split)| {
             let examples = once.examples.max(1) as f64;
-            // In the units of a mean, if the callback does what is declared.
+            // The text uses the units of a mean, if the callback reduces as declared.
             let factor = match self.declared {
                 LossReduction::Sum => 1.0 / examples,
                 LossReduction::Mean => 1.0,

@@ -1,5 +1,5 @@
-//! What is wrong with the gradient of a variable: `flaws` that any one split shows, and else how
-//! several `splits` compare.
+//! Checks the gradient of a variable: for `flaws` that a single split shows, and if there are none, by comparing
+//! several `splits`.
 
 mod flaws;
 mod splits;
@@ -27,8 +27,8 @@ pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) -> Res
         measure: evidence.measure(index, variable),
     });
     let cases: Vec<_> = cases.collect();
-    // What differs is explained one by one: that looks at other variables and at the batch, which may
-    // be on a device that is waited for.
+    // Differences are explained one by one, because an explanation uses other variables and the batch, which may be on
+    // a device that must be waited for.
     let elements = cases.iter().map(|case| case.measure.elements).sum();
     for (case, judged) in cases.iter().zip(computing::map(&cases, elements, GradientCase::judge)?) {
         findings.push(match judged {
@@ -39,26 +39,26 @@ pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) -> Res
     Ok(())
 }
 
-/// What the gradient of a variable alone shows.
+/// What the gradient of one variable shows by itself.
 enum Judged<'a> {
     Finding(Finding),
     Differs(Differences<'a>),
 }
 
-/// How differently split batches compare.
+/// The differences between batches that were split differently.
 struct Differences<'a> {
     others: &'a Others,
-    /// The gradient depends on the split, and not only on the size of the batch.
+    /// Whether the gradient depends on the split, and not only on the size of the batch.
     on_split: bool,
     /// The largest difference, as a fraction of the largest element.
     relative: f64,
 }
 
-/// One variable's gradient.
+/// The gradient of one variable.
 struct GradientCase<'a> {
     evidence: &'a Evidence<'a>,
     declared: LossReduction,
-    /// The weights of parts add up.
+    /// Whether the weights of parts add up.
     additive: bool,
     index: usize,
     variable: &'a Variable,
@@ -96,12 +96,12 @@ impl<'a> GradientCase<'a> {
         finding
     }
 
-    /// A place in the variable, in words.
+    /// A text for a position in the variable.
     fn place(&self, element: usize) -> String {
         place(&self.variable.shape(), element)
     }
 
-    /// A part's gradient times `factor`.
+    /// The gradient of a part, times `factor`.
     fn term<'p>(&self, part: &'p DryRunPart, factor: f64) -> LinearCombination<'p> {
         LinearCombination::of(part.gradient(self.index).map(|gradient| (factor, gradient)))
     }

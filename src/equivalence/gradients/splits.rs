@@ -1,4 +1,4 @@
-//! How differently split batches compare, and which mistake explains the difference.
+//! Compares differently split batches, and finds the mistake that explains a difference.
 
 use super::{Differences, GradientCase, Judged};
 use crate::equivalence::dry_run::{DryRunPart, Parts};
@@ -11,10 +11,10 @@ use crate::equivalence::vectors::{
 use crate::error::Result;
 use crate::optimizer::LossReduction;
 
-/// A factor this close to 1 is none, and a residual this small is rounding.
+/// A factor this close to 1 counts as 1, and a residual this small counts as rounding.
 const CLOSE: f64 = 0.005;
 
-/// A difference that rounding may explain after all, at least and at most.
+/// The range of differences that may be rounding after all.
 const SMALL: (f64, f64) = (0.01, 0.1);
 
 const REDUCTIONS: [LossReduction; 3] =
@@ -40,14 +40,14 @@ impl GradientCase<'_> {
         Judged::Finding(finding)
     }
 
-    /// Which mistake explains these differences.
+    /// The finding with the mistake that explains these differences.
     pub(super) fn explained(&self, differences: &Differences<'_>) -> Result<Finding> {
         let mut finding = self.explain(differences.others, differences.on_split)?;
         finding.difference = differences.relative;
         Ok(finding)
     }
 
-    /// What an apply would use.
+    /// The gradient that an apply would use.
     fn update<'a>(&self, parts: &'a Parts) -> LinearCombination<'a> {
         let total = example_weights::total(parts);
         if total == 0.0 {
@@ -60,7 +60,7 @@ impl GradientCase<'_> {
         )
     }
 
-    /// How many examples, or what weighs them, a part has.
+    /// The number of examples of a part, or its weight if weights are additive.
     fn count(&self, part: &DryRunPart) -> f64 {
         match self.additive {
             true => part.weight.unwrap_or(0.0),
@@ -68,7 +68,7 @@ impl GradientCase<'_> {
         }
     }
 
-    /// The mean over all examples, if the callback reduces over them as `written` says.
+    /// The mean over all examples, if the callback reduces over them with the reduction `written`.
     fn mean<'a>(&self, parts: &'a Parts, written: LossReduction) -> LinearCombination<'a> {
         let total: f64 = parts.iter().map(|part| self.count(part)).sum();
         let with_examples = parts.iter().filter(|part| part.examples > 0);
@@ -78,8 +78,8 @@ impl GradientCase<'_> {
         }))
     }
 
-    /// How far the mean over the first examples alone is from what they contribute to the whole
-    /// batch, if the callback reduces as `written` says.
+    /// The distance between the mean over the first examples alone and their contribution to the whole batch, if the
+    /// callback reduces with the reduction `written`.
     fn smaller_batch(&self, others: &Others, written: LossReduction) -> Distance {
         let total: f64 = others.uneven.iter().map(|part| self.count(part)).sum();
         let Some((part, alone)) = others.uneven.first().zip(others.first.first()) else {
@@ -98,7 +98,7 @@ impl GradientCase<'_> {
         difference(&alone, &self.term(part, factor(total)), &self.measure)
     }
 
-    /// Whether all that was seen is as if the callback reduced as `written` says.
+    /// Whether all runs fit a callback that reduces with the reduction `written`.
     fn fits(&self, others: &Others, written: LossReduction) -> bool {
         let whole = self.mean(&others.whole, written);
         let same = |parts| !difference(&self.mean(parts, written), &whole, &self.measure).exceeds;
@@ -107,15 +107,15 @@ impl GradientCase<'_> {
             && !self.smaller_batch(others, written).exceeds
     }
 
-    /// The reduction other than the declared one that explains all that was seen, if one does.
+    /// A reduction other than the declared one that explains all runs, if there is one.
     fn other_reduction(&self, others: &Others) -> Option<LossReduction> {
         let mut candidates = REDUCTIONS.into_iter().filter(|&other| other != self.declared);
         candidates.find(|&written| self.fits(others, written))
     }
 
-    /// The same without regard to how large single examples are, in which everything passes for
-    /// rounding if the callback divides by many examples that it should not divide by. What is
-    /// rounding indeed does not fit any reduction that closely.
+    /// The same reduction, found without the magnitudes of single examples. If the callback wrongly divides by many
+    /// examples, these magnitudes make every difference look like rounding. Real rounding does not fit any reduction
+    /// this closely.
     fn certain_reduction(&self, others: &Others) -> Option<LossReduction> {
         let strict =
             GradientCase { measure: VectorMeasure { examples: None, ..self.measure }, ..*self };
@@ -125,7 +125,7 @@ impl GradientCase<'_> {
         }
     }
 
-    /// What explains that the gradient depends on the split (`differs`), or else on the size of the
+    /// The mistake that explains why the gradient depends on the split (`differs`), or if not, on the size of the
     /// batch.
     fn explain(&self, others: &Others, differs: bool) -> Result<Finding> {
         if !self.additive && self.fits(others, self.declared) {
@@ -133,7 +133,8 @@ impl GradientCase<'_> {
             return Ok(self.finding(Verdict::WrongWeight, text));
         }
         let written = self.certain_reduction(others).or_else(|| self.other_reduction(others));
-        // The mean of what all replicas computed from the whole batch is that, too.
+        // If every replica computes the gradient of the whole batch, their mean is the gradient of the whole batch,
+        // too.
         if matches!(written, None | Some(LossReduction::Mean))
             && let Some(finding) = self.whole_batch(others)?
         {
@@ -159,8 +160,8 @@ impl GradientCase<'_> {
     }
 
     fn whole_batch(&self, others: &Others) -> Result<Option<Finding>> {
-        // One variable may have the same gradient for all examples, but hardly all variables, unless
-        // the examples are all the same.
+        // One variable may have the same gradient for all examples, but it is unlikely that all variables do, unless
+        // the examples are all equal.
         let mut variables = self.evidence.variables().iter().enumerate();
         let of_whole_batch = variables.all(|(index, variable)| {
             let measure = self.evidence.measure(index, variable);
@@ -179,7 +180,7 @@ impl GradientCase<'_> {
         Ok(Some(self.with_factor(self.finding(Verdict::WholeBatch, text), &right)))
     }
 
-    /// Replicas with different parts that have the same gradient.
+    /// A finding about replicas with different parts that have the same gradient.
     fn same_examples(&self) -> Result<Option<Finding>> {
         let parts = &self.evidence.split;
         let found = (1..parts.len()).find_map(|other| {
@@ -233,7 +234,7 @@ impl GradientCase<'_> {
         self.with_factor(self.finding(Verdict::WrongReduction, text), &right)
     }
 
-    /// How the gradient on all replicas relates to the right one.
+    /// The proportion of the gradient on all replicas to the right one.
     fn proportion(&self, right: &LinearCombination<'_>) -> Option<Proportion> {
         proportion(&self.update(&self.evidence.split), right, self.measure.elements)
     }
@@ -261,7 +262,7 @@ impl GradientCase<'_> {
         finding
     }
 
-    /// Some of the replicas that have examples wrote the gradient, and others did not.
+    /// A finding if some of the replicas that have examples wrote the gradient, and others did not.
     fn partly_written(&self) -> Option<Finding> {
         let parts = || self.evidence.split.iter().enumerate().filter(|(_, part)| part.examples > 0);
         let names = |wrote: bool| {
@@ -279,15 +280,15 @@ impl GradientCase<'_> {
         Some(self.finding(Verdict::PartlyWritten, text))
     }
 
-    /// Something that is added as often as there are parts with examples.
+    /// A finding about a term that is added once for each part with examples.
     fn term_per_replica(&self, others: &Others) -> Option<Finding> {
-        // What is added once on one replica, twice on two and so on, is what the parts have more
-        // than the whole, divided by how many more there are.
+        // If a term is added once on one replica, twice on two and so on, it is the difference between the sum of the
+        // parts and the whole, divided by the number of additional parts.
         let more_than_whole =
             |parts: &Parts| parts.iter().filter(|part| part.examples > 0).count().checked_sub(1);
         let usual = more_than_whole(&self.evidence.split).filter(|&more| more > 0)?;
         let two = more_than_whole(&others.uneven).filter(|&more| more > 0)?;
-        // A mean of means has the term once.
+        // A mean of means contains the term once.
         if self.declared == LossReduction::Mean {
             return None;
         }
@@ -308,7 +309,7 @@ impl GradientCase<'_> {
         Some(self.at_element(self.finding(Verdict::TermPerReplica, text), element))
     }
 
-    /// What one part more has added, in the units of a mean.
+    /// What each additional part has added, in the units of a mean.
     fn excess<'a>(
         &self,
         parts: &'a Parts,
@@ -324,7 +325,7 @@ impl GradientCase<'_> {
         )
     }
 
-    /// What a sum over all examples, as declared, is divided by for the mean.
+    /// The divisor that makes a mean over examples from the declared reduction.
     fn unit(&self) -> f64 {
         match self.declared {
             LossReduction::Sum => self.evidence.rows as f64,

@@ -1,22 +1,22 @@
-//! What a trace consists of.
+//! The events of a trace.
 
 use std::borrow::Cow;
 
 use crate::observe::sample::{ReplicaSample, StepPlace, StepSample};
 
-/// What a thread did.
+/// An event of a thread.
 pub(crate) struct Event {
-    /// By the library or, owned, by the program.
+    /// The name. Borrowed names are the library's, and owned ones are the program's.
     pub name: Cow<'static, str>,
     pub category: &'static str,
-    /// In nanoseconds of [`now`](super::now).
+    /// The start, in nanoseconds of [`now`](super::now).
     pub start: u64,
     pub duration: u64,
     pub(in crate::observe) detail: Detail,
 }
 
 impl Event {
-    /// An event about so many bytes; 0 if that is not said.
+    /// An event with a number of bytes; 0 if there is none.
     pub fn of(
         name: impl Into<Cow<'static, str>>,
         category: &'static str,
@@ -29,7 +29,7 @@ impl Event {
     }
 }
 
-/// What an event says beside its time.
+/// The details of an event, in addition to its time.
 pub(in crate::observe) enum Detail {
     None,
     Bytes(u64),
@@ -39,11 +39,11 @@ pub(in crate::observe) enum Detail {
     Step(StepPlace, StepSample, [u64; 4]),
 }
 
-/// What a trace came to.
+/// The result of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// The events that were written.
+    /// The number of events that were written.
     pub events: u64,
-    /// Those that were not, since there were too many.
+    /// The number of events that were not written, because there were too many.
     pub dropped: u64,
 }

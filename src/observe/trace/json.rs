@@ -8,10 +8,10 @@ use crate::observe::machine::Load;
 use crate::observe::phase::{ByPhase, Counter, Phase};
 use crate::observe::processes::Other;
 
-/// How long a thread's name or a span's may be in the file, in bytes.
+/// The largest length in the file of a thread's or a span's name, in bytes.
 pub(super) const LONGEST_NAME: usize = 200;
 
-/// A line that says what the process is.
+/// A line that names the process.
 pub(super) fn process(text: &mut String, process: u32, rank: Option<u32>) {
     let name = match rank {
         Some(rank) => format!("rank {rank}"),
@@ -22,7 +22,7 @@ pub(super) fn process(text: &mut String, process: u32, rank: Option<u32>) {
     line(text, "process_sort_index", process, 0, &format!("\"sort_index\":{order}"));
 }
 
-/// Lines that say what a thread is, and which replica it runs.
+/// Lines that name a thread, and the replica that it runs.
 pub(super) fn thread(
     text: &mut String,
     process: u32,
@@ -124,8 +124,8 @@ fn phases(text: &mut String, prefix: &str, spent: &ByPhase<u64>) {
     }
 }
 
-/// The last line: how many events there are, which threads not of the library worked beside, and how busy
-/// other processes were.
+/// The last line: the number of events, the threads that worked at the same time and do not belong to the library, and
+/// the load of other processes.
 pub(super) fn summary(
     text: &mut String,
     process: u32,
@@ -157,7 +157,7 @@ pub(super) fn summary(
     );
 }
 
-/// Text as JSON has it, not longer than names may be.
+/// The text as a JSON string, shortened to the largest length of names.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(&text[..text.floor_char_boundary(LONGEST_NAME)]).to_string()
 }

@@ -1,12 +1,12 @@
-//! The trace: what every thread did when, in a file that Chrome's and Perfetto's viewers read.
+//! The trace: a file that shows what every thread did and when. Chrome's and Perfetto's viewers can read it.
 //!
-//! Each thread keeps its events in a buffer of its own, made when it has its first one. A thread that finds
-//! its buffer full, or the file behind by a fifth of a second, writes those of all threads, so that what
-//! a crash loses is little. The file is a JSON array with one event a line; a viewer does without
-//! the bracket at the end, so a file that nobody could finish is readable too.
+//! Each thread stores its events in its own buffer, which is made at its first event. If a thread finds its buffer
+//! full, or if nothing was written for a fifth of a second, it writes the events of all threads, so that a crash loses
+//! little. The file is a JSON array with one event on each line. Viewers do not need the bracket at the end, so an
+//! unfinished file is readable too.
 //!
-//! How many events a trace has is limited; those beyond are counted. In the child of a fork there is no
-//! trace: the file is the parent's.
+//! The number of events in a trace is limited. Events beyond the limit are counted. In the child of a fork there is no
+//! trace, because the file belongs to the parent.
 
 mod event;
 mod json;
@@ -35,13 +35,13 @@ use super::processes::Usage;
 use super::watching;
 use crate::error::{Error, Result};
 
-/// The events that a thread keeps until they are written.
+/// The number of events that a thread keeps until they are written.
 const KEPT: usize = 2048;
 
-/// By how much the file may be behind, in nanoseconds.
+/// The longest time that events stay unwritten, in nanoseconds.
 const MOST_BEHIND: u64 = 200_000_000;
 
-/// How many events a trace has by default: about 500 MB of text.
+/// The largest number of events of a trace by default: about 500 MB of text.
 pub const MOST_EVENTS: u64 = 4_000_000;
 
 /// The number of the trace that is being written; 0 for none.
@@ -56,12 +56,12 @@ struct Session {
     buffers: Vec<Arc<ThreadEvents>>,
     most: u64,
     account: Account,
-    /// Why nothing can be written any more.
+    /// The error after which nothing can be written.
     failure: Option<std::io::Error>,
     text: String,
-    /// An empty buffer, in exchange for a full one.
+    /// An empty buffer, which is exchanged for a full one.
     spare: Vec<Event>,
-    /// Under which number the process has been introduced.
+    /// The number under which the file has introduced the process.
     process: Option<u32>,
     last_write: Arc<AtomicU64>,
     usage: Usage,
@@ -73,7 +73,7 @@ struct ThreadEvents {
     thread: u32,
     name: String,
     events: Mutex<Vec<Event>>,
-    /// What the file says of the thread so far.
+    /// What the file contains about the thread so far.
     introduced: Mutex<Introduced>,
 }
 
@@ -83,7 +83,7 @@ struct Introduced {
     replica: Option<u32>,
 }
 
-/// A thread's way to its buffer.
+/// A thread's reference to its buffer.
 struct OwnBuffer {
     session: u64,
     buffer: Arc<ThreadEvents>,
@@ -94,10 +94,9 @@ thread_local! {
     static OWN: RefCell<Option<OwnBuffer>> = const { RefCell::new(None) };
 }
 
-/// Begins a trace in the file `path`, which is made anew, of at most `most` events.
+/// Begins a trace of at most `most` events. It is written to a new file at `path`.
 ///
-/// FAILED_PRECONDITION while there is one. NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE if the file cannot
-/// be made.
+/// FAILED_PRECONDITION while there is a trace. NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE if the file cannot be made.
 pub fn start(path: &Path, most: u64) -> Result<()> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let mut current = SESSION.lock();
@@ -131,10 +130,10 @@ pub fn start(path: &Path, most: u64) -> Result<()> {
     Ok(())
 }
 
-/// Ends the trace and says what it came to.
+/// Ends the trace and returns its result.
 ///
-/// FAILED_PRECONDITION if there is none. UNAVAILABLE or RESOURCE_EXHAUSTED if not all of it could be
-/// written; the trace has ended then too.
+/// FAILED_PRECONDITION if there is none. UNAVAILABLE or RESOURCE_EXHAUSTED if not all of it could be written; the trace
+/// has ended then, too.
 pub fn stop() -> Result<Account> {
     if let Some(record) = BEFORE_END.get().filter(|_| is_on()) {
         record();
@@ -163,14 +162,13 @@ pub fn is_on() -> bool {
     watching::is_traced()
 }
 
-/// Nanoseconds of the clock that the trace goes by.
+/// The present time of the trace's clock, in nanoseconds.
 pub fn now() -> u64 {
     clock::now()
 }
 
-/// Has a trace that is about to end call `record` first, which records what was done and is not recorded yet. There
-/// is one
-/// function.
+/// Sets a function that a trace calls before it ends. The function records work that was done and is not recorded yet.
+/// There is only one such function.
 pub fn record_before_end(record: fn()) {
     BEFORE_END.get_or_init(|| record);
 }
@@ -181,10 +179,10 @@ fn unwritable(path: &str, error: &std::io::Error) -> Error {
     Error::of_system(format_args!("the trace '{path}' cannot be written"), error)
 }
 
-/// Notes what the calling thread did.
+/// Records an event of the calling thread.
 pub(super) fn record(event: Event) {
     let end = event.start + event.duration;
-    // A thread that is about to end has no buffer any more; what it does then is not traced.
+    // A thread that is about to end has no buffer any more, so its events are not traced.
     let _ = OWN.try_with(|own| {
         let Ok(mut own) = own.try_borrow_mut() else { return };
         if own.as_ref().is_none_or(|own| own.session != CURRENT.load(Ordering::Relaxed)) {
@@ -218,7 +216,7 @@ fn register() -> Option<OwnBuffer> {
 }
 
 impl Drop for OwnBuffer {
-    /// The thread ends: what it did is written, and its buffer is not kept.
+    /// When the thread ends, its events are written, and its buffer is dropped.
     fn drop(&mut self) {
         if self.session != CURRENT.load(Ordering::Acquire) {
             return;
@@ -234,7 +232,7 @@ impl Drop for OwnBuffer {
     }
 }
 
-/// Writes what all threads have; unless it must, not if another one is doing so.
+/// Writes the events of all threads. If another thread is writing, it does nothing, unless `must`.
 fn write(must: bool) {
     let mut current = match SESSION.try_lock() {
         Some(current) => current,
@@ -266,7 +264,7 @@ impl Session {
         self.put();
     }
 
-    /// Puts what a thread has into the text.
+    /// Appends the events of a thread to the text.
     fn write_buffer(&mut self, buffer: &ThreadEvents) {
         let mut events = {
             let mut events = buffer.events.lock();
@@ -302,7 +300,7 @@ impl Session {
         self.spare = events;
     }
 
-    /// Puts the text into the file, whole lines at a time.
+    /// Writes the text to the file, in whole lines.
     fn put(&mut self) {
         if self.failure.is_none()
             && let Err(error) = self.file.write_all(self.text.as_bytes())
@@ -312,7 +310,7 @@ impl Session {
         self.text.clear();
     }
 
-    /// What is known at the end, and the end.
+    /// Writes the final figures and the end of the file.
     fn finish(&mut self) {
         let process = watching::rank().unwrap_or_else(std::process::id);
         let others = self.usage.of_others(&[]);
@@ -322,8 +320,8 @@ impl Session {
     }
 }
 
-/// Leaves the trace as it is: this is the child of a fork, and the file is the parent's. Waits for nobody and
-/// drops nothing, since threads that do not exist here may have been in the middle of it.
+/// Leaves the trace unchanged, because this is the child of a fork and the file belongs to the parent. It waits for
+/// nothing and drops nothing, because threads that do not exist in the child may have been using the trace.
 pub(crate) fn abandon() {
     watching::set_traced(false);
     CURRENT.store(0, Ordering::Relaxed);

@@ -6,11 +6,11 @@ use super::{CURRENT, Event, json, record};
 use crate::observe::{clock, watching};
 use std::sync::atomic::Ordering;
 
-/// How many spans of the program may be open on a thread at a time, in the trace.
+/// The largest number of open spans of the program on a thread that are in the trace.
 const DEEPEST: usize = 64;
 
 struct OpenSpan {
-    /// Of which trace it is, and since when; `None` beyond the deepest.
+    /// The trace, the name and the start; `None` for spans that are nested too deeply.
     begun: Option<(u64, Box<str>, u64)>,
 }
 
@@ -18,9 +18,8 @@ thread_local! {
     static OPEN: RefCell<Vec<OpenSpan>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The calling thread begins something that the program calls `name`. Nothing happens while there is no
-/// trace. Names are kept up to 200 bytes; of spans inside of each other the outermost 64 are in the
-/// trace.
+/// Begins a span of the calling thread, which the program calls `name`. Without a trace it has no effect. Names are
+/// shortened to 200 bytes. Of nested spans, the outermost 64 are in the trace.
 pub fn begin(name: &str) {
     if !watching::is_traced() {
         return;
@@ -28,7 +27,7 @@ pub fn begin(name: &str) {
     let name = &name[..name.floor_char_boundary(json::LONGEST_NAME)];
     let _ = OPEN.try_with(|open| {
         let Ok(mut open) = open.try_borrow_mut() else { return };
-        // What is left of an earlier trace ends with that.
+        // Spans that remain from an earlier trace end here.
         let current = CURRENT.load(Ordering::Relaxed);
         open.retain(|span| span.begun.as_ref().is_none_or(|begun| begun.0 == current));
         let begun = (open.len() < DEEPEST).then(|| (current, name.into(), clock::now()));
@@ -36,7 +35,7 @@ pub fn begin(name: &str) {
     });
 }
 
-/// The calling thread ends what it began last. Without a beginning in the trace nothing happens.
+/// Ends the calling thread's last span. If its beginning is not in the trace, this has no effect.
 pub fn end() {
     let ended = OPEN.try_with(|open| open.try_borrow_mut().ok()?.pop()?.begun);
     let Ok(Some((session, name, start))) = ended else { return };

@@ -1,5 +1,4 @@
-//! Rows of the trace that are no thread's, such as a GPU's stream. What was done there is recorded
-//! afterwards.
+//! Rows of the trace that do not belong to a thread, such as a GPU's stream. Their events are recorded afterwards.
 
 use std::sync::Arc;
 
@@ -7,10 +6,10 @@ use parking_lot::Mutex;
 
 use super::{Event, Introduced, KEPT, SESSION, ThreadEvents};
 
-/// Rows have numbers that no thread of the system has.
+/// The smallest number of such a row. No thread of the system has a number as large as this.
 const FIRST: u32 = 1 << 30;
 
-/// Notes what was done on the row of this number and name, in the order in which it began.
+/// Records events on the row with this number and name, in the order of their starts.
 pub(crate) fn record_row(number: u32, name: &str, events: Vec<Event>) {
     let mut current = SESSION.lock();
     let Some(session) = current.as_mut() else { return };

@@ -1,4 +1,4 @@
-//! Steps of the same work in two trainings that take turns.
+//! Steps with the same work in two trainings, which run alternately.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +20,7 @@ pub struct Training {
 }
 
 impl Training {
-    /// Of one variable of so many numbers.
+    /// A training with one variable of `parameters` elements.
     pub fn new(options: &Options, parameters: usize) -> Result<Training> {
         let strategy = Strategy::new(options)?;
         let what = What::plain(strategy.num_replicas(), parameters * size_of::<f32>(), 1);
@@ -29,14 +29,14 @@ impl Training {
         Ok(Training { strategy, gradients, optimizer })
     }
 
-    /// How many replicas share the work.
+    /// The number of replicas that share the work.
     pub fn replicas(&self) -> usize {
         self.strategy.num_replicas()
     }
 
     fn step(&self, work: Work) -> Result<()> {
         let step = |context: &ReplicaContext| {
-            // Its buffer is made zero, by the thread that would write it.
+            // The buffer is set to zero by the thread that would write it.
             self.gradients.view_in(context, 0, GradientMode::Add)?;
             work.of(context.replica(), self.replicas()).execute();
             self.gradients.submit_in(context, Some(1.0))?;
@@ -46,7 +46,7 @@ impl Training {
         apply(&self.optimizer, &self.gradients).map(drop)
     }
 
-    /// The median of so many steps, in microseconds, after as many that wake all threads.
+    /// The median of `steps` steps, in microseconds. Before them, as many steps run to wake all threads.
     fn steps(&self, work: Work, steps: usize) -> Result<f64> {
         for _ in 0..steps {
             self.step(work)?;
@@ -63,21 +63,20 @@ impl Training {
 
 /// Steps with the same work in two trainings.
 pub struct Row {
-    /// What one processor needs for the work, in microseconds.
+    /// The time that one processor needs for the work, in microseconds.
     pub work_us: f64,
-    /// A step in the first training and in the second, in microseconds, for each round.
+    /// The time of a step in the first training and in the second, in microseconds, for each round.
     pub first: Vec<f64>,
     pub second: Vec<f64>,
 }
 
 impl Row {
-    /// How many times as long the first takes as the second, at the quartile of the rounds that `share`
-    /// names.
+    /// How many times as long the first training takes as the second, at the quantile `share` of the rounds.
     pub fn first_to_second(&self, share: f64) -> f64 {
         ratio(&self.first, &self.second, share)
     }
 
-    /// The other way round.
+    /// How many times as long the second training takes as the first.
     pub fn second_to_first(&self, share: f64) -> f64 {
         ratio(&self.second, &self.first, share)
     }
@@ -88,8 +87,8 @@ fn ratio(of: &[f64], to: &[f64], share: f64) -> f64 {
     quantile(&pairs.map(|(of, to)| of / to).collect::<Vec<_>>(), share)
 }
 
-/// A row for each amount of work, in microseconds of one processor, as nearly as units of work allow.
-/// Amounts that are the same number of units are one row.
+/// A row for each amount of work, in microseconds of one processor, rounded to units of work. Amounts with the same
+/// number of units are one row.
 pub fn measure(
     [first, second]: [&Training; 2],
     work_us: impl Iterator<Item = f64>,
@@ -106,7 +105,7 @@ pub fn measure(
     let mut rows: Vec<(Work, Row)> = amounts.into_iter().map(new).collect();
     for round in 0..rounds {
         for (work, row) in &mut rows {
-            // Each comes first as often as the other.
+            // Each of the two is first equally often.
             for at in 0..2 {
                 if (round + at) % 2 == 0 {
                     row.first.push(first.steps(*work, steps)?);

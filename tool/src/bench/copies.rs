@@ -1,4 +1,4 @@
-//! Copies as simple as they can be: the roof of what only moves bytes from one place to another.
+//! The simplest copies: the fastest possible speed of operations that only move bytes.
 
 #![expect(unsafe_code, reason = "workers copy parts of one output side by side")]
 
@@ -22,8 +22,8 @@ pub enum Copying {
     Streaming,
 }
 
-/// Every way to copy all of `from`, one after the other, into the contiguous `to`: with the workers or
-/// on this thread alone, plainly or past the caches. The fastest of them is the roof.
+/// Every way to copy all of `from`, one tensor after the other, into the contiguous `to`: with the workers or only on
+/// this thread, plainly or past the caches. The fastest of them is the best possible speed.
 pub fn all<'a>(from: &'a [Tensor], to: &'a Tensor) -> Vec<Timed<'a>> {
     let ways = [false, true]
         .into_iter()
@@ -35,14 +35,14 @@ pub fn all<'a>(from: &'a [Tensor], to: &'a Tensor) -> Vec<Timed<'a>> {
 #[derive(Clone, Copy)]
 struct To(*mut u8);
 
-// SAFETY: the workers write ranges that have nothing in common.
+// SAFETY: the workers write disjoint ranges.
 unsafe impl Sync for To {}
 
 impl To {
     /// The address `bytes` further on.
     ///
     /// # Safety
-    /// The memory reaches as far.
+    /// The memory has at least this many bytes.
     unsafe fn at(&self, bytes: usize) -> *mut u8 {
         // SAFETY: the caller's promise.
         unsafe { self.0.add(bytes) }
@@ -54,7 +54,7 @@ fn copy(from: &[Tensor], to: &Tensor, alone: bool, copying: Copying) -> Result<(
     let sizes = from.iter().map(|from| from.shape().bytes(from.dtype()));
     let sizes = sizes.collect::<Result<Vec<usize>>>()?;
     let all: usize = sizes.iter().sum();
-    // SAFETY: a benchmark's tensors are nobody else's while it measures.
+    // SAFETY: nobody else uses a benchmark's tensors while it measures.
     let mut output = unsafe { to.assume_exclusive() };
     let start = To(output.writing()?.data());
     assert!(to.shape().bytes(to.dtype())? >= all, "the output holds all inputs");

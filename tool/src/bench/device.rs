@@ -1,4 +1,4 @@
-//! Where a benchmark of memory runs: in host memory, or on a GPU.
+//! The device on which a benchmark of memory runs: host memory, or a GPU.
 
 use serde_json::{Value, json};
 use umbo::device::{DeviceId, DeviceKind, registry};
@@ -28,7 +28,7 @@ pub fn measured(name: &str) -> std::result::Result<DeviceId, Failure> {
     Ok(device)
 }
 
-/// What can be given with so many GPUs.
+/// The possible names with this number of GPUs.
 fn possible(gpus: u32) -> String {
     match gpus {
         0 => "CPU:0, whose memory all CPUs share; there is no GPU".to_owned(),
@@ -44,12 +44,12 @@ fn interpreter(device: DeviceId) -> Option<String> {
     name.starts_with("Fake CUDA device").then(|| name.to_owned())
 }
 
-/// Whether times say something of the device.
+/// Whether times on the device are meaningful.
 pub fn is_real(device: DeviceId) -> bool {
     interpreter(device).is_none()
 }
 
-/// What is to be said beside the times.
+/// A note to print beside the times.
 pub fn note(device: DeviceId) -> Option<String> {
     let name = interpreter(device)?;
     Some(format!(
@@ -58,7 +58,7 @@ pub fn note(device: DeviceId) -> Option<String> {
     ))
 }
 
-/// What tells rows of a GPU from those of the host.
+/// The labels that distinguish rows of a GPU from those of the host.
 pub fn labels(device: DeviceId) -> Vec<(&'static str, Value)> {
     if device.is_host_memory() {
         return Vec::new();
@@ -71,12 +71,12 @@ pub fn on(device: DeviceId, tensor: Tensor) -> Result<Tensor> {
     if device.is_host_memory() { Ok(tensor) } else { tensor.copied_to(device) }
 }
 
-/// Waits until a GPU has done what it was given.
+/// Waits until a GPU has finished the work in its queue.
 pub fn wait(device: DeviceId) -> Result<()> {
     if device.is_host_memory() { Ok(()) } else { registry::gpu(device)?.synchronize() }
 }
 
-/// A copy within a GPU that reads and writes `traffic` bytes in all: what its memory can do.
+/// A copy within a GPU that reads and writes `traffic` bytes in all. It measures the speed of the GPU's memory.
 pub fn copy_within(device: DeviceId, traffic: usize) -> Result<Timed<'static>> {
     let shape = Shape::new(&[traffic.div_ceil(2)])?;
     let from = Tensor::zeros(DType::UInt8, shape, device)?;

@@ -1,4 +1,4 @@
-//! `umbo bench devices`: what it costs that more replicas than there are devices take turns on them.
+//! `umbo bench devices`: measures the cost of more replicas than devices, which take turns on the devices.
 
 use std::fmt::Write;
 
@@ -80,9 +80,10 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
 }
 
 struct Measured {
-    /// First with a replica on each device, second with all that share them.
+    /// The rows. In each, the first training has a replica on each device, and the second one has all replicas that
+    /// share them.
     rows: Vec<Row>,
-    /// Bytes of gradients, with a replica on each device and with all.
+    /// The bytes of gradients, with one replica on each device and with all replicas.
     gradients: [usize; 2],
 }
 

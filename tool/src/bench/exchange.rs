@@ -1,4 +1,4 @@
-//! `umbo bench exchange`: gradients of several processes on their way to one sum, over MPI.
+//! `umbo bench exchange`: adds up the gradients of several processes over MPI.
 
 #![expect(unsafe_code, reason = "MPI_Allreduce, which is compared with, is a C function")]
 
@@ -95,7 +95,7 @@ fn row(
 ) -> Result<Row> {
     let mut buffers = Buffers::new(communicator, elements)?;
     let mut times = [const { Vec::new() }; 3];
-    // The first round touches all memory and is not counted.
+    // The first round touches all memory for the first time and is not counted.
     for round in 0..=rounds {
         for turn in 0..3 {
             let kind = (round + turn) % 3;
@@ -133,7 +133,7 @@ fn row(
     })
 }
 
-/// What a vote takes, which is what a step needs at its commit point.
+/// The time of a vote, which a step needs at its commit point.
 fn vote_micros(communicator: &CheckedCommunicator, rounds: usize) -> Result<f64> {
     const VOTES: u32 = 100;
     let mut times = Vec::new();
@@ -148,15 +148,15 @@ fn vote_micros(communicator: &CheckedCommunicator, rounds: usize) -> Result<f64>
     Ok(quantile(&times, 0.5))
 }
 
-/// A process's gradient, and the memory that it goes through.
+/// A process's gradient, and the buffers of the exchange.
 struct Buffers {
     gradient: Vec<f32>,
-    /// The part that this process sums, of each of them.
+    /// The parts of all processes' gradients that this process adds up.
     parts: Vec<f32>,
     summed: Vec<f32>,
     sum: Vec<f32>,
     other: Vec<f32>,
-    /// Elements of each process's part.
+    /// The number of elements of each process's part.
     lengths: Vec<usize>,
     expected: f32,
 }
@@ -221,12 +221,12 @@ fn filled(count: usize, number: f32) -> Result<Vec<f32>> {
 }
 
 fn bytes_of(numbers: &[f32]) -> &[u8] {
-    // SAFETY: every byte of a number is one.
+    // SAFETY: a number consists of bytes, all of which are initialised.
     unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
 }
 
 fn bytes_of_mut(numbers: &mut [f32]) -> &mut [u8] {
-    // SAFETY: as above, and any bytes are a number.
+    // SAFETY: as above, and any bytes are a valid number.
     unsafe { std::slice::from_raw_parts_mut(numbers.as_mut_ptr().cast(), size_of_val(numbers)) }
 }
 
@@ -246,7 +246,7 @@ struct Allreduce {
 }
 
 impl Allreduce {
-    // Constants of the standard ABI.
+    // These are constants of the standard ABI.
     const WORLD: *mut c_void = ptr::without_provenance_mut(0x101);
     const FLOAT: *mut c_void = ptr::without_provenance_mut(0x210);
     const SUM: *mut c_void = ptr::without_provenance_mut(0x21);
@@ -255,9 +255,9 @@ impl Allreduce {
         let wrong =
             |error: libloading::Error| Error::Unavailable(format!("MPI_Allreduce: {error}"));
         let name = std::env::var(VARIABLE).unwrap_or_else(|_| "libmpi_abi.so.1".to_owned());
-        // SAFETY: the library is open already.
+        // SAFETY: the library is already open.
         let library = unsafe { Library::new(name) }.map_err(wrong)?;
-        // SAFETY: the type is the one that the standard gives.
+        // SAFETY: the type is that of the standard.
         let function = *unsafe { library.get::<AllreduceFn>(c"MPI_Allreduce") }.map_err(wrong)?;
         Ok(Allreduce { _library: library, function })
     }
@@ -266,7 +266,7 @@ impl Allreduce {
         let count = c_int::try_from(from.len().min(to.len())).map_err(|_| {
             Error::invalid("to", "MPI_Allreduce takes at most 2147483647 numbers".to_owned())
         })?;
-        // SAFETY: both have so many numbers, and MPI is initialised.
+        // SAFETY: both buffers have this many numbers, and MPI is initialised.
         let code = unsafe {
             (self.function)(
                 from.as_ptr().cast(),

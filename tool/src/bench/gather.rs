@@ -1,4 +1,4 @@
-//! `umbo bench gather`: concatenation of the replicas' tensors into one that is used again.
+//! `umbo bench gather`: concatenates the replicas' tensors into one that is reused.
 
 use serde_json::json;
 use umbo::collectives::gather;

@@ -1,4 +1,4 @@
-//! `umbo bench input`: how fast batches of an array's rows reach the replicas.
+//! `umbo bench input`: measures how fast batches of an array's rows reach the replicas.
 
 use std::hint::black_box;
 use std::ops::RangeInclusive;
@@ -43,10 +43,10 @@ Options:
   -h, --help           show this help
 ";
 
-/// Of an array and of a batch.
+/// The numbers of rows of an array and of a batch.
 const ROWS: RangeInclusive<usize> = 1..=1_000_000_000;
 
-/// A round has as many passes as last so long, so that short ones can be timed.
+/// The shortest duration of a round, which has as many passes as needed, so that short passes can be timed.
 const ROUND: Duration = Duration::from_millis(50);
 
 struct Options {
@@ -107,7 +107,7 @@ fn draw(plot: Plot, options: &Options, measured: &Measured) -> std::result::Resu
     plot.durations(&title, &spans)
 }
 
-/// Of each round, the samples per second of the library and of the probe.
+/// The samples per second of the library and of the probe, for each round.
 struct Measured {
     ours: Vec<f64>,
     probe: Vec<f64>,
@@ -157,7 +157,7 @@ fn measure(options: &Options) -> Result<Measured> {
     Ok(measured)
 }
 
-/// Samples per second of a round of passes.
+/// The samples per second of a round of passes.
 fn rate(options: &Options, pass: &mut impl FnMut() -> Result<()>) -> Result<f64> {
     let start = Instant::now();
     let mut passes = 0;
@@ -171,7 +171,7 @@ fn rate(options: &Options, pass: &mut impl FnMut() -> Result<()>) -> Result<f64>
     }
 }
 
-/// One pass as a trainer makes it, whose steps cost nothing.
+/// Makes one pass as a trainer does, with steps that do nothing.
 fn consume(strategy: &Strategy, iterator: &PassIterator, options: &Options) -> Result<()> {
     iterator.reset()?;
     let mut samples = 0;
@@ -195,7 +195,7 @@ fn consume(strategy: &Strategy, iterator: &PassIterator, options: &Options) -> R
     }
 }
 
-/// Reads every number of a replica's part, row by row, to where it stays in the nearest cache.
+/// Reads every number of a replica's part, row by row, into the nearest cache.
 fn touch(context: &ReplicaContext) -> Result<Option<Value>> {
     if let Some(Value::Tensor(part)) = context.arguments()? {
         let mut row = vec![0; part.shape()[1] * part.dtype().size()];
@@ -207,12 +207,12 @@ fn touch(context: &ReplicaContext) -> Result<Option<Value>> {
     Ok(None)
 }
 
-/// The probe: rows of an array copied to one batch after the other.
+/// The probe, which copies rows of an array to one batch after the other.
 struct Copier {
     rows: Vec<f32>,
     features: usize,
     order: Vec<usize>,
-    /// Two, as one batch is filled while the other is in use.
+    /// There are two, because one batch is filled while the other is in use.
     batches: [Vec<f32>; 2],
     rows_of_batch: usize,
 }
@@ -221,7 +221,7 @@ impl Copier {
     fn new(rows: Vec<f32>, options: &Options) -> Copier {
         let mut order: Vec<usize> = (0..options.samples).collect();
         if options.shuffle {
-            // An order that jumps about; it need not be one that all are equally likely of.
+            // The order jumps between rows. It need not be uniformly random.
             let mut state = 1u64;
             for last in (1..order.len()).rev() {
                 state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -246,7 +246,7 @@ impl Copier {
     }
 }
 
-/// What one global batch takes at a number of samples per second.
+/// The time of one global batch at a number of samples per second.
 fn micros_of_batch(options: &Options, rate: f64) -> f64 {
     options.batch.min(options.samples) as f64 / rate * 1e6
 }
@@ -256,7 +256,7 @@ fn text(options: &Options, measured: &Measured, json: bool) -> String {
     let pairs = measured.ours.iter().zip(&measured.probe);
     let percents: Vec<f64> = pairs.map(|(ours, probe)| 100.0 * ours / probe).collect();
     let (ours, probe) = (median(&measured.ours), median(&measured.probe));
-    // Bytes that the batches have; what is read and what is written counts once.
+    // The bytes of the batches. Bytes that are read and then written count once.
     let gigabytes = |rate: f64| rate * (options.features * size_of::<f32>()) as f64 / 1e9;
     if json {
         let object = json!({

@@ -1,7 +1,7 @@
-//! What else the machine did while a benchmark ran.
+//! Measures the load of other processes while a benchmark runs.
 //!
-//! A figure beside a probe says little where other processes come and go: they may slow down the one and
-//! not the other. So each benchmark says how busy others were, from the counters of the kernel.
+//! If other processes come and go, a comparison with a probe says little, because they may slow down one and not the
+//! other. So each benchmark reports the load of others, from the kernel's counters.
 
 use std::thread;
 use std::time::Duration;
@@ -9,25 +9,25 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use umbo::observe::machine::{Load, Watch};
 
-/// From this share of one processor on, others count as busy.
+/// If others use at least this part of one processor, they count as busy.
 const BUSY: f64 = 0.1;
 
-/// Stands behind a figure that is better than that of its probe.
+/// The text after a figure that is better than that of its probe.
 pub const ABOVE: &str = "above its probe";
 
-/// From this share of all processors on, what is measured says little.
+/// If others use at least this part of all processors, measurements say little.
 const TOO_BUSY: f64 = 0.25;
-/// What the counters of the kernel need to say something.
+/// The time that the kernel's counters need for a result.
 const LOOK: Duration = Duration::from_millis(110);
 
-/// How busy others are now. `None` where the system does not say.
+/// The present load of others. `None` if the system does not report it.
 pub fn load_now() -> Option<Load> {
     let watch = Watch::begin();
     thread::sleep(LOOK);
     watch.load()
 }
 
-/// Says at once, and not when all is measured, if others keep the machine busy.
+/// Warns before the measurements, and not after them, if others keep the machine busy.
 pub fn warn_if_busy() {
     if let Some(warning) = load_now().and_then(too_busy) {
         eprintln!("umbo: {warning}");
@@ -39,9 +39,9 @@ fn too_busy(load: Load) -> Option<String> {
         .then(|| format!("{}: the figures will mean little", load.in_words("use")))
 }
 
-/// Adds to what a benchmark prints how busy others were: to each JSON object the number of processors
-/// that they used and whether the figure is above its probe; to a table what that means, if they were
-/// busy or a figure is above its probe.
+/// Adds the load of others to the output of a benchmark. Each JSON object gets the number of processors that others
+/// used, and whether the figure is above its probe. If others were busy or a figure is above its probe, a table gets an
+/// explanation.
 pub fn annotate(text: String, others: Option<f64>) -> String {
     if text.starts_with('{') {
         return text.lines().map(|line| annotate_object(line, others) + "\n").collect();

@@ -1,4 +1,4 @@
-//! What the benchmarks of memory-bound operations share: their options, rounds and rows.
+//! The common parts of benchmarks of memory-bound operations: their options, rounds and rows.
 //!
 //! In each round the operation and its probes are timed one after the other, in alternating order,
 //! and compared with each other only: the bandwidth of a shared machine changes between rounds.
@@ -23,13 +23,13 @@ use crate::failure::Failure;
 
 /// Each sample moves at least this many bytes, by repetition.
 const SAMPLE_BYTES: usize = 16 << 20;
-/// Of so many bytes one thread may move all sooner than it hands part of them over.
+/// Up to this number of bytes, one thread may be faster than several.
 const FEW_BYTES: usize = 8 << 20;
 const MOST_REPETITIONS: usize = 10_000;
 
-/// What one benchmark's options can be.
+/// The possible options of a benchmark.
 pub struct Choices {
-    /// The types of elements that are measured where nothing else is asked for, and those that can be.
+    /// The dtypes that are measured by default; `possible` has those that can be chosen.
     pub usual: &'static [DType],
     pub possible: &'static [DType],
     /// Whether it can run on a GPU.
@@ -38,7 +38,7 @@ pub struct Choices {
     pub drawing: bool,
 }
 
-/// The options that all of them have.
+/// The options that all of these benchmarks have.
 pub struct Options {
     pub from: usize,
     pub to: usize,
@@ -47,7 +47,7 @@ pub struct Options {
     pub rounds: usize,
     pub json: bool,
     pub plot: Option<PathBuf>,
-    /// Where the memory is, of benchmarks that can be told.
+    /// The device of the memory, in benchmarks with this option.
     pub device: DeviceId,
 }
 
@@ -70,8 +70,8 @@ const REPLICAS: [(&str, usize); 4] = [("1", 1), ("2", 2), ("4", 4), ("8", 8)];
 const SIZES: [Bytes; 2] = [Bytes(4 << 20), Bytes(64 << 20)];
 
 impl Options {
-    /// Reads the command line; `other` takes the options of one benchmark alone and returns
-    /// whether it knew them. `None` means that help is wanted.
+    /// Reads the command line. `other` handles the options of a single benchmark, and returns whether it knew them.
+    /// `None` means that the user asks for help.
     pub fn read(
         arguments: &mut Parser,
         choices: &Choices,
@@ -120,8 +120,7 @@ impl Options {
         Ok(Some(options))
     }
 
-    /// What is to be done: to measure rows, to draw and to print them. A drawing that cannot be written is told at
-    /// once.
+    /// The task: to measure rows, to draw them and to print them. If the drawing cannot be written, this fails at once.
     pub fn measuring(
         self,
         benchmark: &'static str,
@@ -138,22 +137,22 @@ impl Options {
         }))
     }
 
-    /// The sizes from the first to the last, doubling.
+    /// The sizes from the first to the last. Each is twice the one before.
     pub fn sizes(&self) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(Some(self.from), |size| size.checked_mul(2))
             .take_while(|&size| size <= self.to)
     }
 }
 
-/// Types of elements with their names.
+/// The dtypes with their names.
 pub fn by_name(dtypes: &[DType]) -> Vec<(&'static str, DType)> {
     dtypes.iter().map(|dtype| (dtype.name(), *dtype)).collect()
 }
 
-/// One thing that is timed; what it returns is the time that counts.
+/// An operation that is timed. It returns the time that counts.
 pub type Timed<'a> = Box<dyn FnMut() -> Result<Duration> + 'a>;
 
-/// All of `work` counts.
+/// Times all of `work`.
 pub fn whole<'a>(mut work: impl FnMut() -> Result<()> + 'a) -> Timed<'a> {
     Box::new(move || {
         let start = Instant::now();
@@ -162,7 +161,7 @@ pub fn whole<'a>(mut work: impl FnMut() -> Result<()> + 'a) -> Timed<'a> {
     })
 }
 
-/// The microseconds of one of so many calls.
+/// The time of one of `repetitions` calls, in microseconds.
 fn repeated(repetitions: usize, work: &mut Timed<'_>) -> Result<f64> {
     let mut time = Duration::ZERO;
     for _ in 0..repetitions {
@@ -171,20 +170,20 @@ fn repeated(repetitions: usize, work: &mut Timed<'_>) -> Result<f64> {
     Ok(time.as_secs_f64() * 1e6 / repetitions as f64)
 }
 
-/// One row of a table: what was measured, and the times of each round.
+/// One row of a table: its labels, and the times of each round.
 pub struct Row {
-    /// Names and values that tell the row from others.
+    /// Names and values that distinguish the row from others.
     labels: Vec<(&'static str, Value)>,
-    /// Bytes that the operation has to read and write.
+    /// The bytes that the operation must read and write.
     traffic: usize,
     ours: Vec<f64>,
-    /// The best probe's.
+    /// The times of the best probe.
     probe: Vec<f64>,
 }
 
 impl Row {
-    /// Times `ours` and all `probes` in as many rounds, after one that does not count. Probes that move
-    /// few bytes are also timed with one thread alone.
+    /// Times `ours` and all `probes` in this number of rounds, after one that does not count. Probes that move few
+    /// bytes are also timed with only one thread.
     pub fn measure(
         labels: Vec<(&'static str, Value)>,
         traffic: usize,
@@ -196,7 +195,7 @@ impl Row {
         Row::repeating(repetitions, labels, traffic, rounds, ours, probes)
     }
 
-    /// The same with memory of a device. An interpreter's times say nothing, so that there once is enough.
+    /// The same, with memory of a device. An interpreter's times are meaningless, so one round suffices for it.
     pub fn measure_on(
         device: DeviceId,
         mut labels: Vec<(&'static str, Value)>,
@@ -231,7 +230,7 @@ impl Row {
             }
             for index in order {
                 times[index] = repeated(repetitions, &mut all[index])?;
-                // A roof has as many threads as are best for it.
+                // The best possible speed is that of the best number of threads.
                 if index > 0 && traffic <= FEW_BYTES && threads > 1 {
                     workers::set_count(1)?;
                     let alone = repeated(repetitions, &mut all[index]);
@@ -247,12 +246,12 @@ impl Row {
         Ok(row)
     }
 
-    /// For each round, what the probe needed in percent of what the operation needed.
+    /// For each round, the time of the probe in percent of the operation's time.
     fn percents(&self) -> Vec<f64> {
         self.ours.iter().zip(&self.probe).map(|(ours, probe)| 100.0 * probe / ours).collect()
     }
 
-    /// At the median of `times`.
+    /// The speed at the median of `times`.
     fn gigabytes_per_second(&self, times: &[f64]) -> f64 {
         self.traffic as f64 / quantile(times, 0.5) / 1e3
     }
@@ -265,15 +264,15 @@ impl Row {
         self.labels.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
     }
 
-    /// What the labels of these names say: `float32, replicas 4`.
+    /// The labels with these names as text: `float32, replicas 4`.
     fn described(&self, wanted: impl Fn(&str) -> bool) -> String {
         let parts: Vec<String> = self
             .labels
             .iter()
-            // Sizes are what lines go over.
+            // Sizes are on the axis of the drawing.
             .filter(|(name, _)| !["bytes", "rows"].contains(name) && wanted(name))
             .map(|(name, value)| match value.as_str() {
-                // These say what they are.
+                // These values need no name.
                 Some(value) if ["dtype", "op", "rule"].contains(name) => value.to_owned(),
                 text => format!("{name} {}", text.unwrap_or(&value.to_string())),
             })
@@ -282,18 +281,18 @@ impl Row {
     }
 }
 
-/// Whether the name of a line has this label: it says what is measured, or differs between rows.
+/// Whether the name of a line has this label: it describes the operation, or differs between rows.
 fn in_legend(rows: &[Row], name: &str) -> bool {
     let first = rows.first().and_then(|row| row.label(name));
     ["op", "rule", "replicas"].contains(&name) || rows.iter().any(|row| row.label(name) != first)
 }
 
-/// What all lines of a drawing have in common.
+/// The labels that all lines of a drawing share.
 fn shared(rows: &[Row]) -> String {
     rows.first().map_or_else(String::new, |row| row.described(|name| !in_legend(rows, name)))
 }
 
-/// The rows as lines over sizes.
+/// The rows as lines over the sizes.
 fn lines(rows: &[Row]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for row in rows {
@@ -311,7 +310,7 @@ fn lines(rows: &[Row]) -> Vec<Line> {
     lines
 }
 
-/// The value that `share` of the values do not exceed, between two of them if need be.
+/// The value that `share` of the values do not exceed, interpolated between two of them if necessary.
 pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -321,7 +320,7 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
     low + (high - low) * position.fract()
 }
 
-/// What the benchmark prints.
+/// The output of the benchmark.
 fn text(benchmark: &str, rows: &[Row], json: bool) -> String {
     let mut text = String::new();
     if json {

@@ -55,7 +55,7 @@ Options:
   -h, --help  show this help; after a benchmark, that benchmark's
 ";
 
-/// What the command line of a benchmark asks for.
+/// What a benchmark does for a command line.
 pub enum Asked {
     Help,
     Measuring(Box<dyn FnOnce() -> Result<Report, Failure>>),
@@ -69,9 +69,9 @@ impl Asked {
 
 pub struct Benchmark {
     pub name: &'static str,
-    /// The parts of its help.
+    /// The parts of the benchmark's help.
     pub helps: &'static [&'static str],
-    /// Reads its command line. Nothing is measured before all of that is right.
+    /// Reads its command line. Nothing is measured before the whole command line is right.
     read: fn(&mut lexopt::Parser) -> Result<Asked, Failure>,
 }
 
@@ -131,13 +131,13 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
     }
 }
 
-/// What a benchmark reports, with how busy others were meanwhile.
+/// The report of a benchmark, with the load of others in the same time.
 fn measured(measure: impl FnOnce() -> Result<Report, Failure>) -> Result<Report, Failure> {
-    // Begun before the look at the machine: so the shortest benchmark is long enough for the counters.
+    // This begins before the check of the machine, so that even the shortest benchmark is long enough for the counters.
     let watch = Watch::begin();
     machine::warn_if_busy();
     let mut report = measure()?;
-    // Of several processes one alone reports.
+    // Of several processes, only one reports.
     if !report.text.is_empty() {
         report.text = annotate(report.text, watch.load().map(|load| load.others));
     }

@@ -1,4 +1,4 @@
-//! Gradients and the variables that they are of, for benchmarks of applies.
+//! Gradients and their variables, for benchmarks of applies.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use umbo::values::variable::{Aggregation, Synchronization};
 
 use super::reduce::{filled, varied};
 
-/// What one row is about.
+/// The configuration of one row.
 pub struct What<'a> {
-    /// Of the variables.
+    /// The dtype of the variables.
     pub dtype: DType,
-    /// Of the gradients, if it is another.
+    /// The dtype of the gradients, if it is another.
     pub gradient: Option<DType>,
-    /// Of the variables' copies, if there are any.
+    /// The dtype of the variables' copies, if there are any.
     pub copy: Option<DType>,
     /// Whether the gradients are clipped.
     pub clip: bool,
     pub rule: &'a str,
     pub replicas: usize,
-    /// Of all variables together.
+    /// The bytes of all variables together.
     pub bytes: usize,
     pub variables: usize,
 }
 
 impl What<'static> {
-    /// Plain descent of float32 variables, for benchmarks that are not about the update.
+    /// Plain descent of float32 variables, for benchmarks of operations other than the update.
     pub fn plain(replicas: usize, bytes: usize, variables: usize) -> What<'static> {
         What {
             dtype: DType::Float32,
@@ -45,14 +45,14 @@ impl What<'static> {
     }
 }
 
-/// Gradients of some variables, the replicas' parts of which are written by hand.
+/// Gradients of some variables. The replicas' parts are written by the benchmark.
 pub struct Model {
     pub gradients: Arc<Gradients>,
     replicas: usize,
     step: u64,
 }
 
-/// Gradients of `count` variables with the bytes of `what`, none of which has been written.
+/// Gradients of `count` variables with the bytes of `what`. No part has been written.
 pub fn gradients(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<Arc<Gradients>> {
     let shape = Shape::new(&[what.bytes / what.dtype.size() / count])?;
     let initial = filled(what.dtype, shape)?;
@@ -72,7 +72,7 @@ pub fn gradients(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<A
 }
 
 impl Model {
-    /// With the bytes of `what` in `count` variables.
+    /// A model with the bytes of `what` in `count` variables.
     pub fn new(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<Model> {
         let gradients = gradients(strategy, what, count)?;
         let (replicas, shape) = (strategy.num_replicas(), gradients.variables()[0].shape());
@@ -92,7 +92,7 @@ impl Model {
     /// Makes the variables' copies in `dtype`.
     pub fn make_copies(&self, dtype: DType) -> Result<()> {
         let mut variables = self.gradients.variables().iter();
-        // SAFETY: the benchmark takes no step meanwhile, and the copies are not read here.
+        // SAFETY: the benchmark takes no step in this time, and the copies are not read here.
         variables.try_for_each(|variable| unsafe { bring_in_step(None, variable, dtype).map(drop) })
     }
 
@@ -100,7 +100,7 @@ impl Model {
         self.gradients.view(replica, self.step, index, GradientMode::Overwrite)
     }
 
-    /// What the replicas do in a step, but for writing: what the buffers hold is as good as new.
+    /// Contributes like the replicas of a step, but without writing: the buffers keep their contents.
     pub fn contribute(&mut self) -> Result<()> {
         self.step += 1;
         self.gradients.first_touch(self.step);

@@ -1,4 +1,4 @@
-//! `--plot FILE`: what a benchmark measured, as a drawing.
+//! `--plot FILE`: draws the results of a benchmark.
 
 #![cfg_attr(not(feature = "plot"), expect(dead_code, reason = "lines and spans are only drawn"))]
 
@@ -8,28 +8,28 @@ use super::memory::quantile;
 use crate::drawing::Page;
 use crate::failure::Failure;
 
-/// What an operation and its probe reached, over the sizes of its operands.
+/// The speeds of an operation and its probe, over the sizes of the operands.
 pub struct Line {
-    /// What tells the line from the others.
+    /// The labels that distinguish the line from the others.
     pub name: String,
     pub points: Vec<Point>,
 }
 
 pub struct Point {
     pub bytes: f64,
-    /// Gigabytes per second.
+    /// The speed in gigabytes per second.
     pub ours: f64,
     pub probe: f64,
 }
 
-/// What an operation and its probe needed, in microseconds.
+/// The times of an operation and its probe, in microseconds.
 pub struct Span {
     pub name: String,
-    /// Where the middle is drawn, and from where to where the others were.
+    /// The position of the middle, and the range of the other values.
     pub middle: f64,
     pub low: f64,
     pub high: f64,
-    /// The middle of the probe, for what has one.
+    /// The middle of the probe, if there is one.
     pub probe: Option<f64>,
 }
 
@@ -42,22 +42,22 @@ impl Span {
     }
 }
 
-/// A drawing of a benchmark.
+/// A file for the drawing of a benchmark.
 pub struct Plot(Page);
 
 impl Plot {
-    /// Refuses a wrong name before anything is measured.
+    /// Opens the file, so that a wrong name is refused before anything is measured.
     pub fn create(path: &Path) -> Result<Plot, Failure> {
         Page::create(path).map(Plot)
     }
 
-    /// Draws speeds over sizes: a line for ours, a dashed one for the probe. `shared` is what all lines
-    /// have in common.
+    /// Draws speeds over sizes: a line for the library, and a dashed one for the probe. `shared` has the labels of all
+    /// lines.
     pub fn speeds(self, title: &str, shared: &str, lines: &[Line]) -> Result<(), Failure> {
         self.0.write(drawing::speeds(title, shared, lines))
     }
 
-    /// Draws durations, one below the other; `title` says what low and high are.
+    /// Draws durations, one below the other. `title` explains low and high.
     pub fn durations(self, title: &str, spans: &[Span]) -> Result<(), Failure> {
         self.0.write(drawing::durations(title, spans))
     }
@@ -89,16 +89,16 @@ mod drawing {
 
     type Drawn<T> = Result<T, Box<dyn Error>>;
 
-    /// A page is at least so large, and larger where its texts need it.
+    /// The smallest size of a page. It is larger if its texts need more space.
     const WIDTH: u32 = 1080;
     const HEIGHT: u32 = 600;
     const MARGIN: u32 = 12;
-    /// From the axis of sizes to the right edge of the chart.
+    /// The distance from the axis of sizes to the right edge of the chart.
     const CHART: u32 = 760;
     const HEIGHT_OF_SPAN: u32 = 48;
-    /// Above, below and between what is drawn of durations.
+    /// The space above, below and between the durations.
     const HEIGHT_AROUND_SPANS: u32 = 130;
-    /// A sample of a line in the legend, with the room on both sides.
+    /// A sample of a line in the legend, with the space on both sides.
     const SAMPLE: u32 = 46;
     const HEIGHT_OF_NAME: u32 = 22;
     const PROBE: RGBColor = RGBColor(90, 90, 90);
@@ -155,7 +155,7 @@ mod drawing {
             chart.draw_series(DashedLineSeries::new(probe, 4, 4, colour.stroke_width(1)))?;
             chart.draw_series(LineSeries::new(ours.clone(), colour.stroke_width(2)))?;
             chart.draw_series(ours.map(|point| Circle::new(point, 3, colour.filled())))?;
-            // Beside the chart, where it covers nothing.
+            // The legend is beside the chart, where it covers nothing.
             let sample = [(beside, y), (beside + 18, y)];
             root.draw(&PathElement::new(sample, colour.stroke_width(2)))?;
             root.draw_text(&line.name, &label, (beside + 26, y))?;

@@ -1,9 +1,7 @@
-//! What memory can do at best: a loop that only moves bytes, for comparison with those that
-//! compute.
+//! The best possible speed of memory: a loop that only moves bytes, to compare it with operations that compute.
 //!
-//! A probe has the same streams as the operation that it stands beside: the same memory is read,
-//! written, or read and written, by the same workers in the same ranges. All that it computes is
-//! an exclusive or.
+//! A probe has the same streams as the operation with which it is compared. The same memory is read, written, or read
+//! and written, by the same workers in the same ranges. Its only computation is an exclusive or.
 
 use std::ops::Range;
 
@@ -18,13 +16,13 @@ use umbo::tensor::Tensor;
 
 type Line = [u64; LINE / 8];
 
-/// Moves the bytes that an operation would move, and does nothing else: reads `reads`, writes
-/// something to `write`, past the caches if `streaming`, and reads and writes back `in_place`.
-/// There are 1, 2, 4 or 8 `reads` and at most three tensors `in_place`.
+/// Moves the bytes that an operation would move, and does nothing else. It reads `reads`, writes any values to `write`,
+/// past the caches if `streaming`, and reads and writes back `in_place`. There are 1, 2, 4 or 8 `reads` and at most
+/// three tensors `in_place`.
 ///
-/// The tensors of one kind agree in their bytes, and the bytes of all kinds are multiples of the
-/// fewest. All are contiguous, start at a cache line, and share no memory. Fails with
-/// INVALID_ARGUMENT if they do not.
+/// The tensors of one kind have equal numbers of bytes, and the bytes of all kinds are multiples of the smallest
+/// number. All tensors are contiguous, start at a cache line, and share no memory. If not, it fails with
+/// INVALID_ARGUMENT.
 pub fn move_bytes(
     reads: &[Tensor],
     write: Option<&Tensor>,
@@ -32,23 +30,22 @@ pub fn move_bytes(
     streaming: bool,
 ) -> Result<()> {
     let reads: Vec<View> = reads.iter().map(Tensor::reading).collect::<Result<_>>()?;
-    // SAFETY: a benchmark's tensors are nobody else's while it measures.
+    // SAFETY: nobody else uses a benchmark's tensors while it measures.
     let to_write = |tensor| unsafe { Tensor::assume_exclusive(tensor) }.into_view();
     let mut in_place = in_place.iter().map(to_write).collect::<Result<Vec<_>>>()?;
     let mut write = write.map(to_write).transpose()?;
     move_views(&reads, write.as_mut(), &mut in_place, streaming)
 }
 
-/// Reads all of `reads`, of which there are 1, 2, 4 or 8, writes something to `write` (past the
-/// caches if `streaming` says so), and writes to each of `in_place`, at most three, what it held.
-/// Bytes behind the last whole line are left out. Reading alone is possible.
+/// Reads all of `reads`, of which there are 1, 2, 4 or 8. Writes any values to `write` (past the caches if
+/// `streaming`), and writes the old contents to each of `in_place`, of which there are at most three. Bytes after the
+/// last whole line are left out. It is possible to read only.
 ///
-/// The streams of one kind are of one size, and the sizes of all kinds are multiples of the
-/// smallest: gradients or copies may be narrower than the weights, results wider than what is
-/// reduced.
+/// The streams of one kind have equal sizes, and the sizes of all kinds are multiples of the smallest one: gradients or
+/// copies may be narrower than the weights, and results wider than the reduced tensors.
 ///
-/// Fails with INVALID_ARGUMENT for other numbers or sizes of streams, and if one is not contiguous
-/// or does not start at a line.
+/// Fails with INVALID_ARGUMENT for other numbers or sizes of streams, and if a stream is not contiguous or does not
+/// start at a line.
 fn move_views(
     reads: &[View],
     write: Option<&mut ViewMut>,
@@ -97,13 +94,13 @@ fn move_views(
     }
 }
 
-/// The size that all streams of a kind have; `Some(None)` if there are no streams.
+/// The size of all streams of a kind, if it is the same; `Some(None)` if there are no streams.
 fn common(mut sizes: impl Iterator<Item = Option<usize>>) -> Option<Option<usize>> {
     let Some(first) = sizes.next() else { return Some(None) };
     first.filter(|_| sizes.all(|size| size == first)).map(Some)
 }
 
-/// The lines that one line of the narrowest stream goes with: of one stream of each kind.
+/// The numbers of lines of each kind's streams that belong to one line of the narrowest stream.
 #[derive(Clone, Copy)]
 struct Unit {
     read: usize,
@@ -135,7 +132,7 @@ impl Streams<'_> {
     }
 
     fn run<const R: usize, const S: usize>(&self) {
-        // Most probes move line by line, and their loop knows it.
+        // Most probes move line by line, and have a specialised loop.
         let single = matches!(self.lines, Unit { read: 1, written: 0 | 1, kept: 0 | 1 });
         match (single, self.streaming) {
             (true, true) => self.run_in::<R, S, true, true>(),
@@ -148,7 +145,7 @@ impl Streams<'_> {
     fn run_in<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool>(&self) {
         let Unit { read, written, kept } = self.lines;
         let lines = R * read + written + 2 * S * kept;
-        // Not known to the compiler, which could leave out what changes nothing.
+        // The compiler must not know the value, because it could leave out a loop that changes nothing.
         let mask = std::hint::black_box(0);
         workers::for_each_range(self.units, lines * LINE, &|range| {
             let lines = Lines::<R, S, SINGLE, STREAMING> {
@@ -164,8 +161,8 @@ impl Streams<'_> {
     }
 }
 
-/// One worker's units. `move_views` checked that all pointers have them. With `SINGLE` a unit is
-/// one line of each stream; with `STREAMING` lines are written past the caches.
+/// One worker's units. `move_views` has checked that all pointers have these units. With `SINGLE` a unit is one line of
+/// each stream. With `STREAMING`, lines are written past the caches.
 struct Lines<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> {
     reads: [*const Line; R],
     write: Option<*mut Line>,
@@ -186,8 +183,8 @@ impl<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> 
             let mut sum = [0; LINE / 8];
             for stream in self.reads {
                 for line in unit * read..(unit + 1) * read {
-                    // SAFETY: the views have this line, their builders vouched for reading it, and
-                    // any bytes are integers.
+                    // SAFETY: the views have this line, their builders guarantee that it can be read, and any bytes are
+                    // integers.
                     let more = unsafe { stream.add(line).read() };
                     sum.iter_mut().zip(more).for_each(|(sum, more)| *sum ^= more);
                     keep_to_blocks();
@@ -195,8 +192,8 @@ impl<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> 
             }
             for stream in self.in_place {
                 for line in unit * kept..(unit + 1) * kept {
-                    // SAFETY: as above, and the line is this worker's alone; with a mask of 0 it is
-                    // written as it was.
+                    // SAFETY: as above, and the line belongs only to this worker. With a mask of 0 it is written
+                    // unchanged.
                     unsafe {
                         let stream = stream.add(line);
                         let mut same = stream.read();
@@ -207,7 +204,7 @@ impl<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> 
             }
             if let Some(write) = self.write {
                 for line in unit * written..(unit + 1) * written {
-                    // SAFETY: as above; views that a probe takes start at a line.
+                    // SAFETY: as above, and views that a probe takes start at a line.
                     unsafe {
                         let to = write.add(line);
                         if STREAMING {
@@ -219,7 +216,7 @@ impl<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> 
                     }
                 }
             } else if S == 0 {
-                // Else nothing need have been read.
+                // Without this, the compiler could leave out the reads.
                 std::hint::black_box(sum);
             }
             keep_to_blocks();
@@ -235,7 +232,7 @@ mod tests {
     use umbo::tensor::{Shape, Tensor, TensorMut};
 
     fn exclusive(tensor: &Tensor) -> TensorMut<'_> {
-        // SAFETY: a test has its tensors for itself.
+        // SAFETY: nobody else uses a test's tensors.
         unsafe { tensor.assume_exclusive() }
     }
 
@@ -265,7 +262,7 @@ mod tests {
         };
         let moved = |read: usize, kept: usize, written: usize| -> Result<()> {
             let smallest = read.min(kept).min(written);
-            // An even number of equal lines cancels out.
+            // An even number of equal lines gives zero.
             let expected = if (read / smallest).is_multiple_of(2) { 0 } else { 3 };
             let [source, same, output] = [(read, 3), (kept, 7), (written, -1)]
                 .map(|(elements, value)| filled(elements, value));

@@ -1,4 +1,4 @@
-//! `umbo bench reduce`: reductions over replicas into a tensor that is used again.
+//! `umbo bench reduce`: reductions over replicas into a tensor that is reused.
 
 use serde_json::json;
 use umbo::collectives::{ReduceOp, reduce};
@@ -69,7 +69,7 @@ fn measure(options: &Options, ops: &[ReduceOp], fresh: bool) -> Result<Vec<Row>>
     Ok(rows)
 }
 
-/// What one row is about.
+/// The configuration of one row.
 struct What {
     dtype: DType,
     op: ReduceOp,
@@ -112,7 +112,7 @@ fn row(rounds: usize, what: &What) -> Result<Row> {
     Row::measure_on(device, labels, traffic, rounds, ours, probes)
 }
 
-/// The same elements for all: 1.0 for floats, 3 in each byte of integers.
+/// A tensor with equal elements: 1.0 for floats, 3 in each byte of integers.
 pub fn filled(dtype: DType, shape: Shape) -> Result<Tensor> {
     let pattern: &[u8] = match dtype {
         DType::Float16 => &[0x00, 0x3c],
@@ -124,19 +124,19 @@ pub fn filled(dtype: DType, shape: Shape) -> Result<Tensor> {
     from_iter(dtype, shape, pattern.iter().copied().cycle())
 }
 
-/// Elements that differ between positions and replicas; floats lie between 0.5 and 2. Where all are
-/// the same a probe, which is an exclusive or, may write nothing but zeros, and there are
-/// processors on which lines of zeros are cheaper to write than any others.
+/// A tensor whose elements differ between positions and replicas. Floats are between 0.5 and 2. If all elements were
+/// equal, a probe, which computes an exclusive or, might write only zeros, and on some processors it costs less to
+/// write lines of zeros than other lines.
 pub fn varied(dtype: DType, shape: Shape, replica: usize) -> Result<Tensor> {
     let mut state = replica as u64;
     let mut random = move || {
-        // SplitMix64's sequence and the first of its multiplications.
+        // This is SplitMix64's sequence, with the first of its multiplications.
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9).to_le_bytes()
     };
     let bytes = std::iter::repeat_with(move || {
         let mut bytes = random();
-        // The sign and all but the last of the exponent, in the place of each element's last bytes.
+        // The sign and all bits of the exponent except the last, at the place of each element's last bytes.
         let fixed: &[(u8, u8)] = match dtype {
             DType::Float16 => &[(0xff, 0), (0x03, 0x3c)],
             DType::BFloat16 => &[(0xff, 0), (0, 0x3f)],

@@ -1,4 +1,4 @@
-//! `umbo bench rows`: merging the rows of all replicas and updating them in their table.
+//! `umbo bench rows`: merges the rows of all replicas and updates them in their table.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -48,7 +48,7 @@ const CHOICES: Choices = Choices {
 pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
     let mut rules = USUAL.to_vec();
     let (mut width, mut share) = (64, 16);
-    // LAMB cannot update some rows without the others.
+    // LAMB cannot update single rows without the others.
     let mut possible = selves(&RULES);
     possible.retain(|(name, _)| *name != "lamb");
     let options = Options::read(arguments, &CHOICES, |name, arguments| {
@@ -82,14 +82,14 @@ fn measure(options: &Options, rules: &[&str], width: usize, share: usize) -> Res
 
 struct Table {
     dtype: DType,
-    /// Rows that each replica names in a step.
+    /// The number of rows that each replica names in a step.
     named: usize,
     width: usize,
     rows: usize,
 }
 
 impl Table {
-    /// The rows that a replica names: all replicas the same, each in an order of its own.
+    /// The rows that a replica names. They are the same for all replicas, but each replica has its own order.
     fn indices(&self, replica: usize) -> Vec<i64> {
         let distance = distance(self.rows);
         let row = |position: usize| {
@@ -99,13 +99,13 @@ impl Table {
         (0..self.named).map(row).collect()
     }
 
-    /// As many bytes as the rows of one replica.
+    /// A tensor with as many bytes as the rows of one replica.
     fn piece(&self) -> Result<Tensor> {
         filled(self.dtype, Shape::new(&[self.named * self.width])?)
     }
 }
 
-/// A step through `rows` rows that comes to each of them once, and jumps about.
+/// A step length through `rows` rows that reaches each of them once, and jumps between distant rows.
 fn distance(rows: usize) -> usize {
     fn divisor(a: usize, b: usize) -> usize {
         if b == 0 { a } else { divisor(b, a % b) }
@@ -114,7 +114,7 @@ fn distance(rows: usize) -> usize {
     (golden.max(1)..).find(|&step| divisor(step, rows) == 1).unwrap_or(1)
 }
 
-/// The gradients of a table, whose rows the replicas have written once.
+/// The gradients of a table. The replicas have written its rows once.
 struct Model<'a> {
     table: &'a Table,
     gradients: Arc<Gradients>,
@@ -123,7 +123,7 @@ struct Model<'a> {
 }
 
 impl Model<'_> {
-    /// What the replicas do in a step, but for writing: what the buffers hold is as good as new.
+    /// Contributes like the replicas of a step. Unless `written`, the buffers keep their contents.
     fn contribute(&mut self, written: bool) -> Result<()> {
         self.step += 1;
         self.gradients.first_touch(self.step);
@@ -134,7 +134,7 @@ impl Model<'_> {
                 let shape = added.indices.shape();
                 let indices = Tensor::from_slice(&indices, shape, added.indices.device())?;
                 let values = self.table.piece()?.reshape(added.values.shape())?;
-                // SAFETY: the rows are this replica's until it submits.
+                // SAFETY: the rows belong to this replica until it submits.
                 unsafe {
                     added.indices.assume_exclusive().copy_from(&indices)?;
                     added.values.assume_exclusive().copy_from(&values)?;

@@ -9,12 +9,11 @@ use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::sgd::Sgd;
 
-/// The names of all.
+/// The names of all rules.
 pub const RULES: [&str; 9] =
     ["sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "lamb", "ftrl"];
 
-/// Those that are measured where nothing else is asked for: without state, with one tensor of it and
-/// with two.
+/// The rules that are measured by default: one without state, one with one tensor of state, and one with two.
 pub const USUAL: [&str; 3] = ["sgd", "momentum", "adamw"];
 
 /// The rule of this name, one of [`RULES`].
@@ -33,7 +32,7 @@ pub fn rule_of(name: &str) -> Result<Box<dyn UpdateRule>> {
     })
 }
 
-/// Names as what they stand for, to be chosen from.
+/// Pairs of each name with itself, for an option that chooses from names.
 pub fn selves(names: &[&'static str]) -> Vec<(&'static str, &'static str)> {
     names.iter().map(|&name| (name, name)).collect()
 }

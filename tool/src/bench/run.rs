@@ -1,4 +1,4 @@
-//! `umbo bench run`: what a step costs that does nothing.
+//! `umbo bench run`: measures the cost of a step that does nothing.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::Arc;
@@ -40,9 +40,9 @@ Options:
   -h, --help         show this help
 ";
 
-/// Samples of each row in a round, of those that need no pause.
+/// The number of samples in a round of each row that needs no pause.
 const SAMPLES: usize = 20;
-/// What is done before those samples, unmeasured, so that all threads are awake.
+/// The number of unmeasured calls before those samples, so that all threads are awake.
 const WARM_UP: usize = 20;
 
 const HAND_OFF: &str = "hand-off, spinning";
@@ -118,7 +118,7 @@ fn measure(replicas: usize, rounds: usize, idle: Duration, deadline: bool) -> Re
         Row::new("with one after a pause", Some(WAKE)),
     ];
     for _ in 0..rounds {
-        // The partner spins only here: it would take a processor from the replicas.
+        // The partner spins only here, because it would take a processor from the replicas.
         partner.spin(true);
         busy(&mut rows[0], &mut hand_off)?;
         partner.spin(false);
@@ -154,7 +154,7 @@ fn busy(row: &mut Row, work: &mut impl FnMut() -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-/// A thread that answers numbers: what dispatching to one thread costs at least.
+/// A thread that replies to numbers. It measures the least cost of dispatching to one thread.
 struct Partner {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -218,7 +218,7 @@ impl Drop for Partner {
         self.shared.ended.store(true, Ordering::Release);
         self.wake();
         if let Some(thread) = self.thread.take() {
-            // It cannot panic.
+            // The thread cannot panic.
             let _ = thread.join();
         }
     }

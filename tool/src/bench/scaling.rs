@@ -1,4 +1,4 @@
-//! `umbo bench scaling`: steps of a training of known work over processes, which `docs/scale.py` predicts.
+//! `umbo bench scaling`: measures steps with known work over several processes, which `docs/scale.py` predicts.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ Options:
   -h, --help            show this help
 ";
 
-/// Gradients are of so many variables.
+/// The number of variables of the gradients.
 const VARIABLES: usize = 8;
 
 pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
@@ -66,26 +66,26 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
     }))
 }
 
-/// Medians over the steps, in milliseconds.
+/// The medians over the steps, in milliseconds.
 struct Measured {
     processes: usize,
     bytes: usize,
     work: u64,
     step: f64,
-    /// The arithmetic of this process.
+    /// The time of this process's arithmetic.
     compute: f64,
-    /// The call that updates, with everything that the processes tell each other for it.
+    /// The time of the call that updates, including all communication between the processes for it.
     apply: f64,
 }
 
-/// Nothing on ranks but the first.
+/// Measures. Returns nothing on ranks other than the first.
 fn measure(bytes: usize, units: u64, steps: usize) -> Result<Option<Measured>> {
     let communicator: Arc<dyn Communicator> = Arc::new(mpi::world(&mpi::MpiOptions::default())?);
     let (rank, processes) = (communicator.rank(), communicator.size());
     let strategy = Strategy::new(&Options {
         cpu_replicas: 1,
         communicator: Some(Arc::clone(&communicator)),
-        // Every process would bind its replica to the same processor.
+        // If threads were bound, every process would bind its replica to the same processor.
         bind_threads: false,
         ..Options::default()
     })?;
@@ -116,7 +116,7 @@ struct Training {
 }
 
 impl Training {
-    /// How long a step, its arithmetic and its update take, in milliseconds.
+    /// The times of a step, its arithmetic and its update, in milliseconds.
     fn step(&self) -> Result<[f64; 3]> {
         let nanoseconds = AtomicU64::new(0);
         let callback = |context: &ReplicaContext| {
@@ -125,7 +125,7 @@ impl Training {
             let taken = start.elapsed().as_nanos();
             nanoseconds.store(u64::try_from(taken).unwrap_or(u64::MAX), Ordering::Relaxed);
             for index in 0..self.gradients.variables().len() {
-                // What lies there since the first step is as good as new.
+                // The contents from the first step are kept.
                 self.gradients.view_in(context, index, GradientMode::Overwrite)?;
             }
             self.gradients.submit_in(context, Some(1.0))?;

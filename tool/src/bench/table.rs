@@ -1,4 +1,4 @@
-//! What a benchmark of durations prints.
+//! The output of a benchmark of durations.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::machine::ABOVE;
 use super::memory::quantile;
 use super::plot::Span;
 
-/// The durations measured for one row.
+/// The measured durations of one row.
 pub struct Row {
     pub name: &'static str,
-    /// The row that shows what the machine can do at best; a probe has none.
+    /// The row with the best possible durations of the machine; a probe has none.
     pub probe: Option<&'static str>,
     durations: Vec<Duration>,
 }
@@ -38,19 +38,19 @@ impl Row {
         rows.iter().find(|row| Some(row.name) == self.probe)
     }
 
-    /// How many times the probe's median this row's median is.
+    /// The factor from the probe's median to this row's median.
     fn ratio(&self, rows: &[Row]) -> Option<f64> {
         Some(self.percentile(50) / self.probe_of(rows)?.percentile(50))
     }
 
-    /// The median of each round in microseconds; all rounds have equally many samples.
+    /// The median of each round, in microseconds. All rounds have the same number of samples.
     fn medians(&self, rounds: usize) -> Vec<f64> {
         let samples = (self.durations.len() / rounds.max(1)).max(1);
         let micros: Vec<f64> = self.durations.iter().map(|each| each.as_secs_f64() * 1e6).collect();
         micros.chunks(samples).map(|round| quantile(round, 0.5)).collect()
     }
 
-    /// For each round, what the probe needed in percent of what this row needed.
+    /// For each round, the time of the probe in percent of this row's time.
     fn percents(&self, rows: &[Row], rounds: usize) -> Option<Vec<f64>> {
         let probe = self.probe_of(rows)?.medians(rounds);
         let pairs = self.medians(rounds).into_iter().zip(probe);
@@ -70,7 +70,7 @@ pub fn spans(rows: &[Row]) -> Vec<Span> {
     rows.iter().map(span).collect()
 }
 
-/// A table for people, in microseconds.
+/// A readable table, in microseconds.
 pub fn as_table(rows: &[Row]) -> String {
     let mut text = format!(
         "{:<28}{:>9}{:>9}{:>9}{:>9}  {}\n",
@@ -93,7 +93,7 @@ pub fn as_table(rows: &[Row]) -> String {
     text
 }
 
-/// One JSON object a line and row, with `common` in each of them. A probe has no roof of its own.
+/// One line with a JSON object for each row, with `common` in each of them. A probe has no probe of its own.
 pub fn as_json(rows: &[Row], rounds: usize, common: &serde_json::Value) -> String {
     let mut text = String::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! `umbo bench update`: reducing the gradients of all replicas and updating the variables.
+//! `umbo bench update`: reduces the gradients of all replicas and updates the variables.
 
 use std::time::Instant;
 
@@ -47,7 +47,7 @@ const CHOICES: Choices = Choices {
     drawing: true,
 };
 
-/// What is measured, but for the options that all benchmarks of memory have.
+/// The options of this benchmark, except those that all benchmarks of memory have.
 struct Updates {
     rules: Vec<&'static str>,
     variables: usize,
@@ -77,11 +77,11 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
 }
 
 impl Updates {
-    /// Whether these options go together.
+    /// Checks whether these options can be combined.
     fn check(&self, options: &Options) -> std::result::Result<(), Failure> {
         let Updates { variables, gradient, copy, .. } = self;
         if copy.is_some() && !options.device.is_host_memory() {
-            // They would be converted when they are next asked for, and not in the pass.
+            // The copies would be converted at their next use, and not in the pass.
             return Err(Failure::wrong(
                 "--copy is for variables in host memory; leave it out with a GPU",
             ));
@@ -129,7 +129,7 @@ fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
     let optimizer = Optimizer::new(strategy.id(), rule_of(rule)?, 1e-3)?;
     let slots = optimizer.rule().slots().len();
     if clip {
-        // Less than any norm here, so that there is something to clip.
+        // The limit is below every norm here, so that gradients are clipped.
         let settings = Settings { global_clip_norm: Some(1e-6), ..Settings::default() };
         optimizer.configure(settings)?;
     }
@@ -166,7 +166,7 @@ fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
     let read = gradient.unwrap_or(dtype).size() * replicas;
     let written = copy.map_or(0, DType::size);
     let state = 2 * (1 + slots) * dtype.size();
-    // For the norm the gradients are read once more, or their sum is written and read instead.
+    // For the norm, either the gradients are read once more, or their sum is written and read instead.
     let sums = clip && read > 2 * dtype.size();
     let norm = match (clip, sums) {
         (false, _) => 0,
@@ -191,7 +191,7 @@ fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
             move_bytes(sum.as_ref().unwrap_or(reads), write, in_place, stream_copy)
         })
     };
-    // Both ways of what is written only.
+    // Only tensors that are written have both ways.
     let ways = |is_written: bool| if is_written { &[false, true][..] } else { &[false] };
     let probes = ways(sums)
         .iter()
@@ -205,8 +205,8 @@ fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
     Row::measure_on(device, labels, traffic, rounds, ours, probes)
 }
 
-/// A tensor of ones whose place differs from its siblings' modulo the sizes of caches, as that of
-/// an optimizer's state does.
+/// A tensor of ones whose address differs from that of its siblings modulo the sizes of caches, like the address of an
+/// optimizer's state.
 pub(super) fn state_like(dtype: DType, shape: Shape, slot: usize) -> Result<Tensor> {
     let skipped = (slot + 1) * 61 * 1024 / dtype.size();
     let elements = shape.elements();

@@ -1,4 +1,4 @@
-//! `umbo bench watch`: what measuring steps and tracing them costs.
+//! `umbo bench watch`: measures the cost of measuring steps and of tracing them.
 
 use std::fmt::Write;
 use std::hint::{black_box, spin_loop};
@@ -33,10 +33,10 @@ Options:
   -h, --help         show this help
 ";
 
-/// A step that takes so many times as long as the median was interrupted by the system.
+/// If a step takes this many times as long as the median, the system has interrupted it.
 const INTERRUPTED: f64 = 4.0;
 
-/// Spans that are opened and closed to time one that nobody watches.
+/// The number of spans that are opened and closed to time an unobserved span.
 const SPANS: u32 = 1_000_000;
 
 pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
@@ -59,7 +59,7 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
     }))
 }
 
-/// How the steps of a row are watched.
+/// How the steps of a row are observed.
 #[derive(Clone, Copy, PartialEq)]
 enum Watched {
     Not,
@@ -68,11 +68,11 @@ enum Watched {
 }
 
 struct Figures {
-    /// A step of each kind, in nanoseconds.
+    /// The time of a step of each kind, in nanoseconds.
     steps: [f64; 3],
-    /// What measuring and tracing add to it, as a part of it.
+    /// The times that measuring and tracing add, as parts of the step's time.
     added: [f64; 2],
-    /// A span that nobody watches, in nanoseconds.
+    /// The time of an unobserved span, in nanoseconds.
     span: f64,
     seen: u64,
     measured: u64,
@@ -92,7 +92,7 @@ fn measure(replicas: usize, work: Duration, rounds: usize, steps: usize) -> Resu
     let (mut times, mut taken) = ([const { Vec::new() }; 3], [const { Vec::new() }; 3]);
     let (mut seen, mut counted) = (0, 0);
     for round in 0..rounds {
-        // Each kind comes first as often as the others.
+        // Each kind is first as often as the others.
         for at in 0..3 {
             let kind = (round + at) % 3;
             let watched = [Watched::Not, Watched::Measured, Watched::Traced][kind];
@@ -100,7 +100,7 @@ fn measure(replicas: usize, work: Duration, rounds: usize, steps: usize) -> Resu
             if watched == Watched::Traced {
                 trace::start(&path, trace::MOST_EVENTS)?;
             }
-            // The first steps are all measured, and the first event makes a buffer.
+            // All of the first steps are measured, and the first event allocates a buffer.
             for _ in 0..steps.min(64) {
                 strategy.run(&callback, None)?;
             }
@@ -119,14 +119,14 @@ fn measure(replicas: usize, work: Duration, rounds: usize, steps: usize) -> Resu
                 Watched::Traced => drop(trace::stop()?),
             }
         }
-        // What the system has interrupted says nothing of the library.
+        // Steps that the system has interrupted say nothing about the library.
         let longest = INTERRUPTED * median(taken[0].clone());
         for (times, taken) in times.iter_mut().zip(&taken) {
             let whole: Vec<f64> = taken.iter().copied().filter(|&time| time < longest).collect();
             times.push(whole.iter().sum::<f64>() / whole.len().max(1) as f64);
         }
     }
-    // Only what this function made is removed; a file that is gone already does no harm.
+    // Only the file that this function has made is removed. If it no longer exists, that is no problem.
     let _ = std::fs::remove_file(&path);
     strategy.measure_steps(false)?;
     let start = Instant::now();

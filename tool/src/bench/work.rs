@@ -1,13 +1,13 @@
-//! Work that takes one processor a known time and that several can share.
+//! Work that takes one processor a known time and can be shared.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-/// So many numbers are read in a unit: they lie in the first cache.
+/// The number of numbers that a unit reads. They fit into the first cache.
 const NUMBERS: usize = 256;
 
-/// Some units of arithmetic. Their number is fixed and not their time, so that processors that share
-/// something, as threads of one core do, take longer, as they would in a training.
+/// A number of units of arithmetic. The number is fixed, and not the time, so that processors that share resources,
+/// such as threads of one core, take longer, as they would in a training.
 #[derive(Clone, Copy)]
 pub struct Work(u64);
 
@@ -16,7 +16,7 @@ impl Work {
         Work(units)
     }
 
-    /// The part of one of several replicas; all parts together are the whole.
+    /// The part of one of several replicas. All parts together are the whole work.
     pub fn of(self, replica: usize, replicas: usize) -> Work {
         let (replica, replicas) = (replica as u64, replicas as u64);
         Work(self.0 / replicas + u64::from(replica < self.0 % replicas))
@@ -35,7 +35,7 @@ impl Work {
         black_box(sums);
     }
 
-    /// How many microseconds a unit takes where nothing interrupts it.
+    /// The time of a unit without interruptions, in microseconds.
     pub fn unit_us() -> f64 {
         const UNITS: u64 = 1000;
         let once = || {

@@ -1,5 +1,5 @@
-//! `umbo bench workers`: applies with the number of threads that the library chooses, with one, and with
-//! all, after a pause in which threads that wait for work have parked.
+//! `umbo bench workers`: compares applies with the number of threads that the library chooses, with one, and with all,
+//! after a pause in which waiting threads have parked.
 
 use std::hint::spin_loop;
 use std::time::{Duration, Instant};
@@ -34,15 +34,15 @@ Options:
       --pause-us N       microseconds of the pause (0 to 10000000; default: 200)
 ";
 
-// A continued line would lose its indentation. What this benchmark measures has no drawing.
+// A continued line would lose its indentation. The measurements of this benchmark have no drawing.
 pub const LAST_OPTIONS_HELP: &str = "      --json             print one JSON object for each row
   -h, --help             show this help
 ";
 
-/// Applies of each kind in a round.
+/// The number of applies of each kind in a round.
 const SAMPLES: usize = 20;
 
-/// How many threads an apply has.
+/// The kinds of applies, by their number of threads.
 const ONE: usize = 0;
 const ALL: usize = 1;
 const CHOSEN: usize = 2;
@@ -95,12 +95,12 @@ fn measure_all(options: &Options, rules: &[&str], pause: Duration) -> Result<Vec
     Ok(rows)
 }
 
-/// What was measured for one size.
+/// The measurements for one size.
 struct Row {
     labels: [(&'static str, Value); 4],
-    /// Microseconds with one thread, all and as many as the library chose.
+    /// The times in microseconds with one thread, with all threads, and with the number that the library chose.
     medians: [f64; 3],
-    /// In how many of a hundred applies the library shared the work.
+    /// The percentage of applies whose work the library shared.
     shared: f64,
 }
 
@@ -114,7 +114,7 @@ fn measure(rounds: usize, pause: Duration, what: &What<'_>) -> Result<Row> {
     let threads = workers::count();
     let mut times = [const { Vec::new() }; 3];
     let mut shared = 0;
-    // A round that does not count comes first.
+    // The first round does not count.
     for round in 0..=rounds {
         for kind in [ONE, ALL, CHOSEN] {
             workers::set_count(if kind == ONE { 1 } else { threads })?;

@@ -1,4 +1,4 @@
-//! Kernels of every kind on values that are hard on them, beside the same on the CPU.
+//! Runs kernels of every kind on values that are difficult for them, and compares the results with those of the CPU.
 
 use umbo::collectives::{self, Assignment, ReduceOp};
 use umbo::device::DeviceId;
@@ -19,7 +19,7 @@ use umbo::values::variable::{Aggregation, Synchronization};
 
 use super::Checked;
 
-/// Numbers of every kind but NaN, whose payload is nobody's promise, in an order that mixes them.
+/// Numbers of every kind except NaN, whose payload is not guaranteed, in a mixed order.
 fn hard_numbers(count: usize, salt: u64) -> Vec<f64> {
     let edges =
         [0.0, -0.0, 1.0, -1.0, 1e-45, 3e-39, 1.2e-38, 65504.0, 3.4e38, -1e-7, 0.1, 1.0 / 3.0];
@@ -34,7 +34,7 @@ fn hard_numbers(count: usize, salt: u64) -> Vec<f64> {
         .collect()
 }
 
-/// A tensor on the host of hard numbers, or of hard bits for integers.
+/// A tensor on the host of such numbers, or of such bits for integers.
 fn hard(dtype: DType, shape: Shape, salt: u64) -> Result<Tensor> {
     let numbers = hard_numbers(shape.elements(), salt);
     let bytes: Vec<u8> = match dtype {
@@ -42,7 +42,8 @@ fn hard(dtype: DType, shape: Shape, salt: u64) -> Result<Tensor> {
         DType::Float32 => {
             numbers.iter().flat_map(|number| (*number as f32).to_ne_bytes()).collect()
         }
-        // The upper half of a float32 is a bfloat16; cut to its lower exponents, half a float16.
+        // The upper half of a float32 is a bfloat16. A float16 is made of bits of the float64. Two bits of its exponent
+        // are cleared, so that it is finite.
         DType::BFloat16 => numbers
             .iter()
             .flat_map(|number| (((*number as f32).to_bits() >> 16) as u16).to_ne_bytes())
@@ -84,7 +85,7 @@ pub fn check(device: DeviceId) -> Result<Checked> {
     Ok(checked)
 }
 
-/// Copies, sums and means.
+/// Compares copies, sums and means.
 fn values(checked: &mut Checked, device: DeviceId, dtype: DType) -> Result<()> {
     for rows in [1usize, 33, 200] {
         let shape = Shape::new(&[rows, 5, 3])?;
@@ -138,7 +139,7 @@ fn rules() -> Result<Vec<(&'static str, MakeRule)>> {
     ])
 }
 
-/// Three steps of a training on one replica: the bytes of the weights and of all state.
+/// Runs three steps of a training on one replica. Returns the bytes of the weights and of all state.
 fn train(
     device: DeviceId,
     rule: Box<dyn UpdateRule>,
@@ -214,6 +215,6 @@ fn floats(numbers: &[f64], dtype: DType, shape: Shape) -> Result<Tensor> {
 
 #[expect(unsafe_code, reason = "a replica writes its own buffer")]
 fn buffer_write(buffer: &Tensor, values: &Tensor) -> Result<()> {
-    // SAFETY: the buffer is that of the replica whose callback this is, until it submits.
+    // SAFETY: the buffer belongs to the replica whose callback this is, until it submits.
     unsafe { buffer.assume_exclusive() }.copy_from(values)
 }

@@ -1,5 +1,5 @@
-//! `umbo doctor --gpu`: whether each GPU gives the bits of the CPU, keeps order under load, and how fast
-//! its memory and its bus are. One report, to be pasted into an issue.
+//! `umbo doctor --gpu`: checks whether each GPU computes the bits of the CPU and keeps order under load, and measures
+//! the speed of its memory and its bus. The output is one report that can be pasted into an issue.
 
 mod certificates;
 mod order;
@@ -15,16 +15,16 @@ use crate::arguments::{Bytes, Number};
 use crate::bench::device as memory;
 use crate::{Report, bytes_text, json_text};
 
-/// The least compute capability that the kernels are compiled for.
+/// The lowest compute capability for which the kernels are compiled.
 const OLDEST: (u32, u32) = (7, 0);
 
-/// What keeps a GPU of this compute capability from being used, if it is too old.
+/// The reason why a GPU with this compute capability cannot be used, if it is too old.
 pub fn too_old(capability: (u32, u32)) -> Option<String> {
     let (major, minor) = OLDEST;
     (capability < OLDEST).then(|| format!("too old: Umbo needs {major}.{minor} or newer"))
 }
 
-/// What was compared, and what came out otherwise than on the CPU.
+/// The number of comparisons, and the results that differ from those of the CPU.
 #[derive(Default)]
 struct Checked {
     comparisons: u64,
@@ -32,7 +32,7 @@ struct Checked {
 }
 
 impl Checked {
-    /// Counts a comparison of what the GPU gave with what the CPU gives.
+    /// Counts a comparison of the GPU's result with the CPU's.
     fn compare<T: PartialEq>(&mut self, what: impl FnOnce() -> String, gpu: &T, cpu: &T) {
         self.comparisons += 1;
         if gpu != cpu {
@@ -41,7 +41,7 @@ impl Checked {
     }
 }
 
-/// All that was found out about one GPU.
+/// All findings about one GPU.
 struct Findings {
     device: DeviceId,
     model: String,
@@ -52,9 +52,9 @@ struct Findings {
     roofs: roofs::Roofs,
 }
 
-/// Why a GPU was not examined to the end.
+/// Why the examination of a GPU was not completed.
 enum Unexamined {
-    /// With what it lacks.
+    /// The GPU is too old. The text names what it lacks.
     TooOld(String),
     OutOfMemory(Error),
     Failed(Error),
@@ -78,16 +78,16 @@ impl Display for Unexamined {
     }
 }
 
-/// What came of a GPU.
+/// The outcome of the examination of a GPU.
 type Outcome = std::result::Result<Findings, Unexamined>;
 
-/// What the report of all GPUs ends with.
+/// The verdict at the end of the report on all GPUs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     Fine,
     TooOld,
     OutOfMemory,
-    /// To be reported.
+    /// The result is wrong and should be reported.
     Wrong,
 }
 
@@ -120,7 +120,7 @@ impl Verdict {
     }
 }
 
-/// Examines all GPUs, with blocks of `bytes` bytes where something is measured.
+/// Examines all GPUs. Measurements use blocks of `bytes` bytes.
 pub fn examine(bytes: usize, json: bool) -> Report {
     if let Err(reason) = cuda::probe() {
         let text = if json {

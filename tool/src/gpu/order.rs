@@ -1,4 +1,4 @@
-//! Long chains of work that depends on what came before it, queued without a pause.
+//! Long chains of work, queued without a pause. Each part depends on the one before.
 
 use umbo::collectives::{Assignment, combine_into};
 use umbo::device::{DeviceId, DeviceKind, registry};
@@ -7,10 +7,10 @@ use umbo::tensor::{Shape, Tensor};
 
 use super::Checked;
 
-/// How many links a chain has.
+/// The number of links in a chain.
 const LINKS: u32 = 300;
 
-/// Chains on `device`, and between it and each other GPU, of blocks of at most `bytes` bytes.
+/// Checks chains on `device`, and between it and each other GPU, with blocks of at most `bytes` bytes.
 pub fn check(device: DeviceId, bytes: usize) -> Result<Checked> {
     let mut checked = Checked::default();
     for elements in [1, 1000, 300_000].map(|elements: usize| elements.min(bytes / 4)) {
@@ -26,7 +26,7 @@ pub fn check(device: DeviceId, bytes: usize) -> Result<Checked> {
     Ok(checked)
 }
 
-/// Adds 1 and hands the sum over, again and again. Both ends are whole numbers.
+/// Adds 1 and copies the sum, again and again. Returns the integers at both ends.
 fn chain(one: DeviceId, other: DeviceId, elements: usize) -> Result<(Vec<i32>, Vec<i32>)> {
     let shape = Shape::new(&[elements])?;
     let start: Vec<i32> = (0..elements as i32).collect();
@@ -40,7 +40,7 @@ fn chain(one: DeviceId, other: DeviceId, elements: usize) -> Result<(Vec<i32>, V
         if let Some(mut target) = sum.get_mut() {
             combine_into(Assignment::Add, &mut target, addend)?;
         }
-        // The memory of what was before goes back while copies from it are queued.
+        // The memory of the old value is released while copies from it are queued.
         value = sum;
     }
     let expected = start.iter().map(|number| number + LINKS as i32).collect();

@@ -1,4 +1,4 @@
-//! How fast a GPU's memory and its bus are, and the fused update beside that.
+//! Measures the speed of a GPU's memory and its bus, and that of the fused update for comparison.
 
 use std::fmt::Write;
 use std::time::Instant;
@@ -15,16 +15,16 @@ use umbo::values::variable::{Aggregation, Synchronization};
 
 const ROUNDS: usize = 15;
 
-/// Medians.
+/// The medians of the measurements.
 pub struct Roofs {
     bytes: usize,
-    /// Bytes a second that a copy within the GPU reads and writes.
+    /// The bytes per second that a copy within the GPU reads and writes.
     copy: f64,
     to_device: f64,
     from_device: f64,
-    /// Bytes a second that AdamW with float32 gradients moves: 28 for each parameter.
+    /// The bytes per second that AdamW with float32 gradients moves: 28 for each parameter.
     update: f64,
-    /// Seconds that the host takes for an apply to many small variables, on both sides.
+    /// The seconds of an apply to many small variables, which include the work of the host and of the GPU.
     small_apply: f64,
 }
 
@@ -33,7 +33,7 @@ fn median(mut seconds: Vec<f64>) -> f64 {
     seconds[seconds.len() / 2]
 }
 
-/// The median of the seconds that `work` takes.
+/// The median time of `work`, in seconds.
 fn timed(mut work: impl FnMut() -> Result<()>) -> Result<f64> {
     work()?;
     let mut seconds = Vec::with_capacity(ROUNDS);
@@ -79,7 +79,7 @@ pub fn measure(device: DeviceId, bytes: usize) -> Result<Roofs> {
     })
 }
 
-/// The seconds of an AdamW update of variables of so many elements.
+/// The seconds of an AdamW update of variables with these numbers of elements.
 fn training(device: DeviceId, elements: &[usize]) -> Result<f64> {
     let name = device.to_string();
     let strategy = Strategy::new(&Options {
@@ -119,7 +119,7 @@ fn training(device: DeviceId, elements: &[usize]) -> Result<f64> {
         )?;
         let start = Instant::now();
         apply(&optimizer, &gradients)?;
-        // The first makes the state.
+        // The first update makes the state.
         if round > 0 {
             seconds.push(start.elapsed().as_secs_f64());
         }

@@ -28,7 +28,7 @@ mod drawing {
     const CHART_WIDTH: u32 = 640;
     const CHART_HEIGHT: u32 = 300;
     const MARGIN: u32 = 12;
-    /// A sample of a curve with the room on both sides.
+    /// A sample of a curve, with the space on both sides.
     const SAMPLE: u32 = 30;
     const HEIGHT_OF_NAME: u32 = 22;
     const COLOURS: [RGBColor; 6] = [
@@ -91,12 +91,12 @@ mod drawing {
         Ok(())
     }
 
-    /// A number of an axis, without the digits that are left where a computer adds up tenths.
+    /// The label of a number on an axis, without the digits that come from the rounding of sums of tenths.
     pub fn label_of(value: f64) -> String {
         format!("{}", (value * 1e6).round() / 1e6)
     }
 
-    /// A range that holds all values, with some room, also around a single one.
+    /// A range for all values, with some space, even around a single one.
     fn reach(values: impl Iterator<Item = f64>) -> Range<f64> {
         let (least, most) = values
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {

@@ -1,8 +1,8 @@
-//! A table of numbers as a training writes it, line by line, in comma-separated values.
+//! A table of numbers that a training writes line by line, as comma-separated values.
 
 use std::io::Read;
 
-/// The words that are drawn where nothing else is asked for.
+/// The last words of the columns that are drawn by default.
 const USUAL: [&str; 2] = ["loss", "accuracy"];
 
 /// One curve: the values of a column over those of the first one.
@@ -12,7 +12,7 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Curves that are measured alike.
+/// Curves with the same unit.
 #[derive(Debug, PartialEq)]
 pub struct Chart {
     /// The last word of their names.
@@ -22,7 +22,7 @@ pub struct Chart {
 
 pub struct History {
     columns: Vec<String>,
-    /// In the order of the first column. NaN where nothing stands.
+    /// The rows in the order of the first column. Empty cells are NaN.
     rows: Vec<Vec<f64>>,
 }
 
@@ -55,7 +55,7 @@ impl History {
                     columns[0]
                 ));
             }
-            // The later line counts.
+            // If two lines have the same first number, the later line counts.
             rows.retain(|earlier| earlier[0] != row[0]);
             rows.push(row);
         }
@@ -75,7 +75,7 @@ impl History {
         self.rows.len()
     }
 
-    /// The columns of this list, or the usual ones, those that end in the same word together.
+    /// Charts of the columns in this list, or of the usual ones. Columns that end in the same word are in one chart.
     pub fn charts(&self, list: Option<&str>) -> Result<Vec<Chart>, String> {
         let known = &self.columns[1..];
         let there_are = || format!("there are {}", known.join(", "));
@@ -126,12 +126,12 @@ fn said(error: csv::Error) -> String {
     }
 }
 
-/// Nothing is no mistake: a column may have begun later, or a loss may have been none.
+/// Reads a number. An empty cell is no error: a column may have begun later, or there may have been no loss.
 fn number(text: &str) -> Option<f64> {
     if text.is_empty() { Some(f64::NAN) } else { text.parse().ok() }
 }
 
-/// `accuracy` of `test_accuracy`.
+/// The last word of a name, such as `accuracy` of `test_accuracy`.
 fn last_word(name: &str) -> &str {
     name.rsplit(['_', '/', ' ', '-', '.']).next().unwrap_or(name)
 }
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(names(&charts[0]), "loss test_loss");
         assert_eq!(names(&charts[1]), "accuracy");
         assert_eq!(charts[0].curves[0].points, [(1.0, 0.5), (2.0, 0.4)]);
-        // Nothing stands there in the second line.
+        // The cell in the second line is empty.
         assert_eq!(charts[0].curves[1].points, [(1.0, 0.6)]);
         let chosen = read.charts(Some("seconds, loss")).unwrap();
         assert_eq!((chosen[0].subject.as_str(), chosen.len()), ("seconds", 2));

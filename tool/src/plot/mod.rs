@@ -1,4 +1,4 @@
-//! `umbo plot`: the history of a training as a drawing.
+//! `umbo plot`: draws the history of a training.
 
 mod chart;
 mod history;

@@ -1,4 +1,4 @@
-//! Reading a trace that the library wrote, whole or cut short by the end of its process.
+//! Reads a trace that the library wrote. It may be complete, or incomplete because its process ended.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -9,23 +9,23 @@ use umbo::observe::machine::Load;
 
 use crate::failure::Failure;
 
-/// What a trace has.
+/// The contents of a trace.
 #[derive(Debug, Default)]
 pub struct Trace {
     pub spans: Vec<Span>,
     pub counts: Vec<Counts>,
     pub rows: Vec<Row>,
-    /// The events that did not fit in.
+    /// The number of events that were dropped because there were too many.
     pub dropped: u64,
-    /// The threads that were not the library's: number, name, nanoseconds on a processor.
+    /// The threads that do not belong to the library: number, name, and nanoseconds on a processor.
     pub others: Vec<(u32, String, u64)>,
-    /// How busy other processes were, if that is known: of the first process of several.
+    /// The load of other processes, if it is known. With several processes, it is that of the first.
     pub load: Option<Load>,
-    /// Whether the file has its end.
+    /// Whether the file is complete.
     pub whole: bool,
 }
 
-/// Something that took time. Times are in nanoseconds.
+/// An activity with a duration. Times are in nanoseconds.
 #[derive(Debug)]
 pub struct Span {
     pub process: u64,
@@ -38,7 +38,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// A number that the span says of itself; 0 if it does not.
+    /// A number among the span's arguments; 0 if there is none.
     pub fn number(&self, name: &str) -> u64 {
         self.arguments.get(name).and_then(Value::as_u64).unwrap_or(0)
     }
@@ -57,14 +57,15 @@ pub struct Row {
     pub process: u64,
     pub thread: u64,
     pub label: String,
-    /// Where it stands among those of its process.
+    /// Its position among the threads of its process.
     pub order: u64,
 }
 
-/// No time is later, and none longer, than a century: the sum of two is a number, whatever a file says.
+/// No time is later, and no duration longer, than a century, so that the sum of two does not overflow, whatever a file
+/// contains.
 const MOST_NANOSECONDS: u64 = 3_155_760_000_000_000_000;
 
-/// Reads a trace. A file that ends early is read as far as it goes.
+/// Reads a trace. If the file ends early, everything before its end is read.
 pub fn read(path: &Path) -> Result<Trace, Failure> {
     let file = File::open(path).map_err(|error| Failure::of_file(path, error))?;
     let mut lines = BufReader::new(file).lines();
@@ -80,7 +81,7 @@ pub fn read(path: &Path) -> Result<Trace, Failure> {
     let mut trace = Trace::default();
     let mut unread = None;
     for (number, line) in (2..).zip(lines) {
-        // Only the last line may be a part of one.
+        // Only the last line may be incomplete.
         if let Some(problem) = unread.take() {
             return Err(no_trace(problem));
         }
@@ -215,7 +216,7 @@ mod tests {
         assert!(trace.spans[0].start.checked_add(trace.spans[0].duration).is_some());
     }
 
-    /// Wherever the process died, what it had written is read.
+    /// If the process died at any point, everything that it had written is read.
     #[test]
     fn a_trace_that_ends_anywhere_is_read_that_far() {
         for end in 2..WHOLE.len() {

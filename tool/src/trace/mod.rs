@@ -1,4 +1,4 @@
-//! `umbo trace`: a trace as a page to look at.
+//! `umbo trace`: shows a trace as a page.
 
 pub mod file;
 mod page;
@@ -69,20 +69,20 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
     let trace = file::read(&file)?;
     let picture = plot.as_ref().map(|_| step::picture(&trace, step)).transpose();
     let picture = picture.map_err(|problem| Failure::of_file(&file, problem))?;
-    // Before the page, so that a name that is no drawing's leaves nothing behind.
+    // The drawing is made before the page. If its name is not that of a drawing, nothing is written.
     let drawn = plot.zip(picture).map(|(plot, picture)| draw(&plot, &picture)).transpose()?;
     let made = html.map(|html| make(&file, &trace, &html, most)).transpose()?;
     Ok(Report::fine(made.unwrap_or_default() + &drawn.unwrap_or_default()))
 }
 
-/// Draws a step, and says so.
+/// Draws a step, and returns a message.
 fn draw(plot: &Path, picture: &Picture) -> Result<String, Failure> {
     Page::create(plot)?.write(step::draw(picture))?;
     let (plot, threads) = (plot.display(), picture.lanes.len());
     Ok(format!("{plot}: step {} on {threads} threads\n", picture.number))
 }
 
-/// Makes a page, and says so.
+/// Makes a page, and returns a message.
 fn make(file: &Path, trace: &Trace, html: &Path, most: usize) -> Result<String, Failure> {
     let title = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (report, _) = report::report(trace);

@@ -1,4 +1,4 @@
-//! The page: a frame, and what is drawn in it as data.
+//! The page: a frame, and the trace as data that is drawn in it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::file::{Row, Trace};
 /// A page that shows the earliest `most` spans of a trace.
 pub fn page(title: &str, trace: &Trace, report: &str, most: usize) -> String {
     let data = data(title, trace, report, most).to_string();
-    // Nothing in a script may end it, whatever spans are called.
+    // No text in the script may end the script, whatever the names of spans are.
     let data = data.replace('<', "\\u003c").replace("\u{2028}", "\\u2028");
     include_str!("page.html")
         .replace("/*STYLE*/", include_str!("page.css"))
@@ -34,7 +34,7 @@ fn data(title: &str, trace: &Trace, report: &str, most: usize) -> serde_json::Va
     };
 
     let mut names: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    // What is open on each row, so that a span knows how deep it lies.
+    // The spans that are open on each row determine how deep a span is.
     let mut open: Vec<Vec<u64>> = vec![Vec::new(); rows.len()];
     let mut spans = Vec::with_capacity(order.len());
     for span in order.iter().map(|&at| &trace.spans[at]) {

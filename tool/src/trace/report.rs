@@ -1,4 +1,4 @@
-//! The report of a trace: what the library would have said of the steps in it.
+//! The report of a trace. It is the report that the library would have made of the steps in it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use umbo::observe::summary::Summary;
 
 use super::file::{Span, Trace};
 
-/// Steps of one strategy of one process.
+/// The steps of one strategy of one process.
 #[derive(Default)]
 struct Steps {
     setup: Setup,
@@ -18,7 +18,7 @@ struct Steps {
     replicas: Vec<ReplicaSample>,
 }
 
-/// What is to be said of the trace, and whether nothing stands out.
+/// The report on the trace, and whether it has no advice.
 pub fn report(trace: &Trace) -> (String, bool) {
     let strategies = strategies(trace);
     let (mut text, mut fine) = (String::new(), true);
@@ -61,13 +61,13 @@ pub fn report(trace: &Trace) -> (String, bool) {
     (text, fine)
 }
 
-/// For how long a callback was at work: on a processor, if that is known.
+/// How long a callback worked: the time on a processor, if that is known.
 fn at_work(replica: &ReplicaSample) -> u64 {
     replica.clocks.map_or(replica.wall, |clocks| clocks.on_processor)
 }
 
-/// The steps of all strategies, by process and number. Steps whose replicas are not all in the trace are
-/// left out.
+/// The steps of all strategies, by process and number. Steps are left out if some of their replicas are not in the
+/// trace.
 fn strategies(trace: &Trace) -> BTreeMap<(u64, u64), Steps> {
     let mut replicas: BTreeMap<(u64, u64, u64), BTreeMap<u64, ReplicaSample>> = BTreeMap::new();
     for span in trace.spans.iter().filter(|span| span.arguments.contains_key("wall_ns")) {

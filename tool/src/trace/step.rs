@@ -1,37 +1,38 @@
-//! One step of a trace as a drawing: what each thread did in it.
+//! Draws one step of a trace, with the activity of each thread.
 
 use std::collections::BTreeMap;
 
 use super::file::{Row, Span, Trace};
 
-/// A part of a row: from when to when, in nanoseconds since the drawing begins.
+/// A part of a row, with its start and end, in nanoseconds from the beginning of the drawing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
     pub name: String,
     pub category: String,
     pub start: f64,
     pub end: f64,
-    /// In how many others of its row it lies.
+    /// The number of other pieces of the row in which it is nested.
     pub depth: usize,
 }
 
-/// What one thread did.
+/// The activity of one thread.
 #[derive(Debug, PartialEq)]
 pub struct Lane {
     pub label: String,
     pub pieces: Vec<Piece>,
 }
 
-/// A step, from the end of the one before it.
+/// A step, from the end of the step before it.
 #[derive(Debug, PartialEq)]
 pub struct Picture {
     pub number: u64,
-    /// How long the drawing is, in nanoseconds.
+    /// The length of the drawing, in nanoseconds.
     pub length: f64,
     pub lanes: Vec<Lane>,
 }
 
-/// The step with this number, or a usual one: of the strategy with the most steps the one whose time is the median.
+/// The step with this number. Without a number, it is the step with the median time, of the strategy with the most
+/// steps.
 pub fn picture(trace: &Trace, number: Option<u64>) -> Result<Picture, String> {
     let all: Vec<&Span> = trace.spans.iter().filter(|span| span.category == "step").collect();
     let Some(strategy) = most_frequent(all.iter().map(|span| span.number("strategy"))) else {
@@ -67,7 +68,7 @@ fn end_of(span: &Span) -> u64 {
 
 fn around(trace: &Trace, step: &Span) -> Picture {
     let end = end_of(step);
-    // What its thread did since the step before belongs to it, but for what took longer than the step itself.
+    // A step includes the time of its thread since the step before, but at most as much time as the step itself takes.
     let before = trace.spans.iter().filter(|span| {
         span.category == "step" && span.thread == step.thread && end_of(span) <= step.start
     });
@@ -136,7 +137,7 @@ mod drawing {
     const HEIGHT_OF_AXIS: u32 = 40;
     const HEIGHT_OF_NAME: u32 = 22;
     const NAME_FONT: Font = ("sans-serif", 12);
-    /// The phases in the order in which a step has them, and their colours, as in the page of a trace.
+    /// The phases in the order in which a step has them, with their colours in the page of a trace.
     pub const PHASES: [(&str, RGBColor); 11] = [
         ("input", RGBColor(0xe8, 0x96, 0x3a)),
         ("split", RGBColor(0xc9, 0xb0, 0x37)),
@@ -156,7 +157,8 @@ mod drawing {
         PHASES.iter().find(|(name, _)| *name == category).map_or(OTHER, |&(_, colour)| colour)
     }
 
-    /// What a piece is called: by the legend's word for its colour, if that is not the program's own.
+    /// The label of a piece: the legend's name for its phase, or the piece's own name if it has none or is the
+    /// program's.
     pub fn label_of(piece: &Piece) -> &str {
         let is_phase = PHASES.iter().any(|(name, _)| *name == piece.category);
         match is_phase && piece.category != "program" {
@@ -165,7 +167,8 @@ mod drawing {
         }
     }
 
-    /// Between two ticks of an axis that is so long: 1, 2 or 5 of some power of ten, so that there are four to ten.
+    /// The distance between two ticks of an axis of this length: 1, 2 or 5 times a power of ten, so that there are four
+    /// to ten ticks.
     pub fn distance(length: f64) -> f64 {
         let power = 10f64.powf((length.max(1.0) / 4.0).log10().floor());
         let fits = |&&times: &&f64| length / (times * power) >= 4.0;
@@ -215,7 +218,7 @@ mod drawing {
             root.draw_text(&lane.label, &middle, (MARGIN.cast_signed(), height))?;
             for piece in &lane.pieces {
                 let y = (top + piece.depth as u32 * HEIGHT_OF_PIECE).cast_signed();
-                // What is shorter than a pixel is seen, too.
+                // A piece that is shorter than a pixel is also visible.
                 let (from, to) = (at(piece.start), at(piece.end).max(at(piece.start) + 1));
                 let corners = [(from, y), (to, y + HEIGHT_OF_PIECE.cast_signed() - 3)];
                 root.draw(&Rectangle::new(corners, colour(&piece.category).filled()))?;
@@ -253,7 +256,7 @@ mod tests {
         Row { process: 1, thread, label: format!("replica {order}"), order }
     }
 
-    /// Three steps on two replicas, and a thread that does nothing in them.
+    /// A trace of three steps on two replicas, and of a thread that does nothing in them.
     fn trace() -> Trace {
         let mut trace = Trace { rows: vec![row(8, 1), row(7, 0), row(9, 2)], ..Trace::default() };
         for (step, start, duration) in [(1, 1000, 100), (2, 2000, 300), (3, 2500, 200)] {
@@ -288,7 +291,7 @@ mod tests {
     #[test]
     fn without_a_number_it_is_a_usual_step() {
         assert_eq!(picture(&trace(), None).unwrap().number, 3);
-        // The step before ended long ago: no more is shown than as much as the step again.
+        // The step before ended long ago. The time shown before this step is no longer than the step itself.
         assert_eq!(picture(&trace(), Some(2)).unwrap().length, 600.0);
     }
 

@@ -1,4 +1,4 @@
-//! How many times as fast several replicas are, over the work of a step.
+//! Draws how many times as fast several replicas are, over the work of a step.
 
 use super::Even;
 use crate::bench::compared::Row;

@@ -1,4 +1,4 @@
-//! `umbo bench break-even`: from how much work on a step is faster on several replicas than on one.
+//! `umbo bench break-even`: finds the amount of work from which a step is faster on several replicas than on one.
 
 mod chart;
 
@@ -89,7 +89,7 @@ pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failur
     }))
 }
 
-/// First on one replica, second on several.
+/// The rows. In each, the first training has one replica, and the second one has several.
 fn rows(asked: &Comparison) -> Result<Vec<Row>> {
     let training = |replicas| {
         let options = Options { cpu_replicas: replicas, ..Options::default() };
@@ -100,18 +100,18 @@ fn rows(asked: &Comparison) -> Result<Vec<Row>> {
     measure([&one, &several], work_us, asked.rounds, asked.steps)
 }
 
-/// From the least to the most, each by the square root of two more.
+/// The amounts of work from the least to the most. Each is the square root of two times the one before.
 fn amounts(from: f64, to: f64) -> impl Iterator<Item = f64> {
-    // What rounding has taken away does not leave the last one out.
+    // Rounding must not leave the last one out.
     (0..)
         .map(move |step| from * 2f64.powf(f64::from(step) / 2.0))
         .take_while(move |&us| us < to * 1.01)
 }
 
-/// Where several replicas and one are even.
+/// The amount of work at which several replicas and one are equally fast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Even {
-    /// Several are faster from so many microseconds of work on.
+    /// Several replicas are faster from this amount of work on, in microseconds.
     At(f64),
     /// They are faster with all the work that was measured.
     Always,
@@ -128,8 +128,8 @@ impl Even {
     }
 }
 
-/// Behind the last row in which several replicas were no faster: between two rows, where the line through their ratios
-/// over the logarithm of the work meets 1.
+/// The break-even point after the last row in which several replicas were not faster. It is between two rows, at the
+/// point where the line through their ratios, over the logarithm of the work, meets 1.
 fn even(rows: &[Row]) -> Even {
     let ratios: Vec<(f64, f64)> =
         rows.iter().map(|row| (row.work_us, row.first_to_second(0.5))).collect();
@@ -210,11 +210,11 @@ mod tests {
 
     #[test]
     fn the_crossing_lies_between_the_rows_around_it() {
-        // Ratios of 0.5, 0.8 and 1.2: in the middle between 4 and 16, as logarithms go.
+        // The ratios are 0.5, 0.8 and 1.2, so the point is in the middle between 4 and 16 on a logarithmic scale.
         let rows = [row(1.0, 1.0, 2.0), row(4.0, 4.0, 5.0), row(16.0, 12.0, 10.0)];
         let Even::At(us) = even(&rows) else { panic!("no crossing") };
         assert!((us - 8.0).abs() < 1e-9, "{us}");
-        // What was faster once by chance does not count.
+        // A single faster row does not count, because it may be due to chance.
         let rows = [row(1.0, 2.0, 1.0), row(4.0, 4.0, 5.0), row(16.0, 12.0, 10.0)];
         assert_eq!(even(&rows), Even::At(us));
         assert_eq!(even(&rows[..1]), Even::Always);
