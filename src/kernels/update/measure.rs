@@ -25,10 +25,6 @@ use crate::kernels::update::pass::UpdatePass;
 use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
 
-/// Elements whose gradients are made before they are added up: a whole number of lanes. They are few, so that the
-/// processor can read the next ones meanwhile.
-const STRIP: usize = 128;
-
 /// Interleaved sums within a tile.
 const LANES: usize = lanes::BLOCK;
 
@@ -161,6 +157,10 @@ impl UpdatePass<'_> {
 
 /// What each element adds to the sums.
 trait Terms<const SUMS: usize>: Sync {
+    /// How many elements' gradients are made before they are added up: a whole number of lanes, and at most a tile. With
+    /// few of them the processor reads the next ones meanwhile.
+    const STRIP: usize;
+
     type Element: Real;
 
     /// Adds the terms of the elements from `start` on to the lanes. `gradient` is their gradient. The element at
@@ -189,6 +189,8 @@ struct GradientSquares<T> {
 unsafe impl<T> Sync for GradientSquares<T> {}
 
 impl<T: Real> Terms<2> for GradientSquares<T> {
+    const STRIP: usize = 128;
+
     type Element = T;
 
     #[inline(always)]
@@ -255,6 +257,9 @@ struct PassTerms<'a, M, const SLOTS: usize> {
 impl<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize> Terms<SUMS>
     for PassTerms<'_, M, SLOTS>
 {
+    // Weights and state are read, too, so that there is enough to do meanwhile.
+    const STRIP: usize = TILE;
+
     type Element = M::Element;
 
     #[inline(always)]
@@ -342,7 +347,7 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop<T::Elem
     #[inline(always)]
     fn run<W: MakeGradients<T::Element>>(self, instructions: Instructions, gradients: W) {
         let SomeChunks { terms, chunks, range, sums, .. } = self;
-        let mut strip = [const { MaybeUninit::<T::Element>::uninit() }; STRIP];
+        let mut strip = [const { MaybeUninit::<T::Element>::uninit() }; TILE];
         for chunk in range {
             let first = chunk * chunks.size;
             let range = first..chunks.elements.min(first + chunks.size);
@@ -350,8 +355,8 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop<T::Elem
             for tile in range.clone().step_by(TILE) {
                 let mut lanes = [[0.0; LANES]; SUMS];
                 let end = range.end.min(tile + TILE);
-                for start in (tile..end).step_by(STRIP) {
-                    let gradient = &mut strip[..(end - start).min(STRIP)];
+                for start in (tile..end).step_by(T::STRIP) {
+                    let gradient = &mut strip[..(end - start).min(T::STRIP)];
                     let (blocks, rest) = gradient.as_chunks_mut::<LANES>();
                     let mut next = start;
                     for block in blocks {
