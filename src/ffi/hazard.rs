@@ -8,7 +8,10 @@
 //! consistent, so that at least one of the two sees the other: either the lookup's check fails or
 //! the release waits for it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 use super::records::{HazardRecord, Records};
@@ -20,6 +23,14 @@ static RECORDS: Records = Records { head: AtomicPtr::new(ptr::null_mut()) };
 struct CurrentHazard {
     record: Cell<Option<&'static HazardRecord>>,
     depth: Cell<usize>,
+    /// What is called when none is in use any more.
+    postponed: RefCell<VecDeque<Postponed>>,
+}
+
+/// A function of the program's that releases user data.
+struct Postponed {
+    function: unsafe extern "C-unwind" fn(*mut c_void),
+    user_data: *mut c_void,
 }
 
 /// Gives the thread's record back when the thread ends.
@@ -35,7 +46,13 @@ impl Drop for Ownership {
 }
 
 thread_local! {
-    static CURRENT: CurrentHazard = const { CurrentHazard { record: Cell::new(None), depth: Cell::new(0) } };
+    static CURRENT: ManuallyDrop<CurrentHazard> = const {
+        ManuallyDrop::new(CurrentHazard {
+            record: Cell::new(None),
+            depth: Cell::new(0),
+            postponed: RefCell::new(VecDeque::new()),
+        })
+    };
     static OWNERSHIP: Ownership = const { Ownership };
 }
 
@@ -85,9 +102,37 @@ impl Drop for Hazard {
             self.record.give_back();
         } else {
             // Uses end in the reverse order of their beginning, so this was the last place.
-            CURRENT.with(|current| current.depth.set(current.depth.get() - 1));
+            CURRENT.with(|current| {
+                current.depth.set(current.depth.get() - 1);
+                current.call_postponed();
+            });
         }
     }
+}
+
+impl CurrentHazard {
+    fn call_postponed(&self) {
+        while self.depth.get() == 0 {
+            let Some(next) = self.postponed.borrow_mut().pop_front() else { return };
+            // SAFETY: the caller of `call_when_unused` promised it, and each is taken out once.
+            unsafe { (next.function)(next.user_data) };
+        }
+    }
+}
+
+/// Calls `function`, which is the program's, with `user_data`: at once, or, if this thread uses slots, when it does not
+/// any more. The function may release the very handles that are used, and a release waits for the end of their use.
+///
+/// # Safety
+/// The function may be called with the user data.
+pub(super) unsafe fn call_when_unused(
+    function: unsafe extern "C-unwind" fn(*mut c_void),
+    user_data: *mut c_void,
+) {
+    CURRENT.with(|current| {
+        current.postponed.borrow_mut().push_back(Postponed { function, user_data });
+        current.call_postponed();
+    });
 }
 
 /// Returns when no thread uses `slot` any more. The caller has made sure, with a sequentially

@@ -2,6 +2,8 @@
 
 use std::ffi::c_void;
 
+use super::hazard;
+
 /// Releases `user_data`.
 ///
 /// @param[in] user_data What the program gave together with this function.
@@ -52,7 +54,7 @@ impl Drop for UserData {
     fn drop(&mut self) {
         if let Some(destroy) = self.destroy {
             // SAFETY: promised to `new`, and a value is dropped once.
-            unsafe { destroy(self.pointer) }
+            unsafe { hazard::call_when_unused(destroy, self.pointer) }
         }
     }
 }

@@ -319,8 +319,70 @@ static void a_trial_while_memory_is_lent(void) {
     umbo_strategy_release(strategy);
 }
 
+static umbo_status make_as_usual(umbo_variable_request *request, void *user_data, umbo_variable **variable) {
+    (void)user_data;
+    return umbo_variable_request_next(request, variable);
+}
+
+/* Opens and closes a scope, and releases the handle that the call uses which calls this. */
+static void exchange_handles(void *user_data) {
+    umbo_scope *scope = NULL;
+    umbo_gradients *same = NULL;
+    lending *plan = (lending *)user_data;
+    plan->destroyed++;
+    CHECK_OK(umbo_variable_creator_scope_enter(make_as_usual, NULL, NULL, &scope));
+    CHECK_OK(umbo_scope_exit(scope));
+    CHECK_OK(umbo_gradients_retain(plan->gradients, &same));
+    umbo_gradients_release(plan->gradients);
+    plan->gradients = same;
+}
+
+static umbo_status attach_or_view(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                                  umbo_value **result) {
+    lending *plan = (lending *)user_data;
+    const umbo_view numbers = view_of_numbers(plan->numbers[0]);
+    umbo_view view;
+    (void)args;
+    (void)result;
+    if (plan->attached > 0) {
+        UMBO_TRY(umbo_gradients_view(plan->gradients, context, 0, UMBO_GRADIENT_ADD, &view));
+        CHECK(plan->destroyed == 2);
+        return umbo_gradients_submit_weighted(plan->gradients, context, 1.0);
+    }
+    for (; plan->attached < 2; plan->attached++) {
+        UMBO_TRY(umbo_gradients_discard(plan->gradients, context, 0));
+        CHECK(plan->destroyed == plan->attached);
+        UMBO_TRY(umbo_gradients_attach(plan->gradients, context, 0, &numbers, plan, exchange_handles));
+    }
+    return umbo_gradients_submit_weighted(plan->gradients, context, 1.0);
+}
+
+/* A destroy function may do so in the call of a replica that takes memory back, and in one that replaces it. */
+static void what_destroy_may_do(void) {
+    umbo_strategy *strategy = make_strategy(1);
+    umbo_variable *variable = make_weights(strategy);
+    umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
+    umbo_optimizer *optimizer = NULL;
+    lending plan;
+    memset(&plan, 0, sizeof(plan));
+    plan.gradients = make_gradients(strategy, variable, 1);
+    plan.numbers[0][0] = NAN;
+    options.non_finite = UMBO_NON_FINITE_FAIL;
+    CHECK_OK(umbo_optimizer_create_adamw(strategy, NULL, &optimizer));
+    CHECK_OK(umbo_optimizer_configure(optimizer, &options));
+    CHECK_OK(umbo_strategy_run(strategy, attach_or_view, &plan, NULL, NULL, NULL));
+    CHECK(umbo_optimizer_apply(optimizer, plan.gradients, NULL, NULL) != UMBO_OK);
+    CHECK_OK(umbo_strategy_run(strategy, attach_or_view, &plan, NULL, NULL, NULL));
+    CHECK(plan.attached == 2 && plan.destroyed == 2);
+    umbo_gradients_release(plan.gradients);
+    umbo_optimizer_release(optimizer);
+    umbo_variable_release(variable);
+    umbo_strategy_release(strategy);
+}
+
 int main(void) {
     manners_and_endings();
+    what_destroy_may_do();
     what_is_refused();
     a_trial_while_memory_is_lent();
     return finish();
