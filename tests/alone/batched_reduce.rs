@@ -14,22 +14,13 @@ const REPLICAS: usize = 2;
 fn leaf(number: usize, count: usize) -> Value {
     let shape = Shape::new(&[count]).unwrap();
     let part = |replica: usize| {
-        let tensor = match number % 3 {
-            0 => {
-                let values: Vec<f32> =
-                    (0..count).map(|at| (number * 7 + replica * 3 + at) as f32).collect();
-                Tensor::from_slice(&values, shape, DeviceId::HOST)
-            }
-            1 => {
-                let values: Vec<f64> =
-                    (0..count).map(|at| (number * 7 + replica * 3 + at) as f64).collect();
-                Tensor::from_slice(&values, shape, DeviceId::HOST)
-            }
-            _ => {
-                let values: Vec<u8> =
-                    (0..count).map(|at| (number * 7 + replica * 3 + at) as u8).collect();
-                Tensor::from_slice(&values, shape, DeviceId::HOST)
-            }
+        let values = (0..count).map(|at| number * 7 + replica * 3 + at);
+        let tensor = if number.is_multiple_of(2) {
+            let values: Vec<f32> = values.map(|value| value as f32).collect();
+            Tensor::from_slice(&values, shape, DeviceId::HOST)
+        } else {
+            let values: Vec<u8> = values.map(|value| value as u8).collect();
+            Tensor::from_slice(&values, shape, DeviceId::HOST)
         };
         Value::Tensor(tensor.unwrap())
     };
@@ -38,11 +29,9 @@ fn leaf(number: usize, count: usize) -> Value {
 
 fn bytes(value: &Value) -> Vec<u8> {
     let tensor = value.tensor_of(0).unwrap();
-    match tensor.dtype().name() {
-        "float32" => tensor.to_vec::<f32>().unwrap().iter().flat_map(|v| v.to_le_bytes()).collect(),
-        "float64" => tensor.to_vec::<f64>().unwrap().iter().flat_map(|v| v.to_le_bytes()).collect(),
-        _ => tensor.to_vec::<u8>().unwrap(),
-    }
+    let mut bytes = vec![0; tensor.bytes()];
+    tensor.copy_to_host(&mut bytes).unwrap();
+    bytes
 }
 
 fn items(value: &Value) -> &[Value] {

@@ -1,7 +1,6 @@
 //! Heavy computations: the same results on many threads, on one, where the system has no thread, and after the end of
 //! all threads; and rayon's global pool is never started.
 
-use std::io::{Cursor, Write as _};
 use std::time::Duration;
 
 use crate::threads::allowing;
@@ -10,7 +9,6 @@ use umbo::executor::computing::{for_each_part, map, map_elements, map_ranges};
 use umbo::executor::thread::{self, Purpose};
 use umbo::executor::{affinity, shutdown};
 use umbo::input::{Dataset, MapOptions};
-use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
 /// How many threads compute when there can be any: none beside the caller on one processor.
 fn expected() -> usize {
@@ -45,62 +43,11 @@ fn computes() -> bool {
         && nested.unwrap() == [0, 1, 2].map(|item| ELEMENTS + item * ranges.len())
 }
 
-/// An archive of compressed arrays of float64, each of them `rows` rows, of which `damaged` are.
-fn archive(rows: usize, damaged: &[usize]) -> std::path::PathBuf {
-    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
-    let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
-    for array in 0..6 {
-        let header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({rows}, 4), }}");
-        let mut file = b"\x93NUMPY\x01\x00".to_vec();
-        file.extend((header.len() as u16).to_le_bytes());
-        file.extend(header.as_bytes());
-        let cut = if damaged.contains(&array) { 8 } else { 0 };
-        for element in 0..4 * rows - cut {
-            file.extend(((element * (array + 1)) as f64).to_le_bytes());
-        }
-        writer.start_file(format!("a{array}.npy"), options).unwrap();
-        writer.write_all(&file).unwrap();
-    }
-    let name = format!("umbo-computing-{}-{}.npz", std::process::id(), damaged.len());
-    let path = std::env::temp_dir().join(name);
-    std::fs::write(&path, writer.finish().unwrap().into_inner()).unwrap();
-    path
-}
-
-fn reads(path: &std::path::Path, rows: usize) -> bool {
-    let iterator = Dataset::from_npz_file(path, None).unwrap().iterator().unwrap();
-    let mut count = 0;
-    while let Some(element) = iterator.next().unwrap() {
-        for array in 0..6 {
-            let leaf = element.at_path(&format!("a{array}")).unwrap();
-            let seen = leaf.tensor_of(0).unwrap().to_vec::<f64>().unwrap();
-            let expected: Vec<f64> =
-                (4 * count..4 * count + 4).map(|at| (at * (array + 1)) as f64).collect();
-            if seen != expected {
-                return false;
-            }
-        }
-        count += 1;
-    }
-    count == rows
-}
-
 #[test]
 fn heavy_work_is_the_same_whoever_does_it() {
     let true = crate::is_alone(heavy_work_is_the_same_whoever_does_it) else { return };
-    const ROWS: usize = 2000;
-    let (good, bad) = (archive(ROWS, &[]), archive(ROWS, &[2, 4]));
-    let damage = |path| {
-        let error = Dataset::from_npz_file(path, None).err().unwrap();
-        assert_eq!(error.status(), Status::DataLoss, "{error}");
-        error.to_string()
-    };
-
     // Without threads, and with fewer than are wanted; the pool's that were started end again.
-    let alone = allowing(0, || {
-        assert!(computes() && reads(&good, ROWS));
-        damage(&bad)
-    });
+    allowing(0, || assert!(computes()));
     assert_eq!(alive(), 0);
     std::thread::sleep(Duration::from_millis(150));
     allowing(expected() as i64 - 1, || assert!(computes()));
@@ -108,9 +55,8 @@ fn heavy_work_is_the_same_whoever_does_it() {
 
     // A while later there are all of them, and everything comes out as before.
     std::thread::sleep(Duration::from_millis(150));
-    assert!(computes() && reads(&good, ROWS));
+    assert!(computes());
     assert_eq!(alive(), expected());
-    assert_eq!(damage(&bad), alone);
 
     // The pool's threads and no others have computed, on all processors.
     let names = map(&[(); 100], ELEMENTS, |()| {
@@ -178,7 +124,4 @@ fn heavy_work_is_the_same_whoever_does_it() {
 
     // The first to start rayon's global pool.
     rayon::ThreadPoolBuilder::new().num_threads(1).build_global().unwrap();
-    for path in [good, bad] {
-        std::fs::remove_file(path).unwrap();
-    }
 }

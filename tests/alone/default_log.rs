@@ -13,10 +13,13 @@ unsafe extern "C-unwind" fn to_output(_: umbo_log_level, text: *const c_char, _:
     println!("sink: {}", unsafe { CStr::from_ptr(text) }.to_string_lossy());
 }
 
-/// Releases a tensor three times, and a dataset twice.
+/// Makes a strategy, of which there is something to say at the level of information. Releases a tensor three times,
+/// and a dataset twice.
 fn release_too_often() {
     // SAFETY: outputs are variables. The library notices handles that are none any more.
     unsafe {
+        let strategy = made(|out| umbo_strategy_create(ptr::null(), out));
+        umbo_release(strategy.cast(), UMBO_HANDLE_STRATEGY);
         let tensor = made(|out| {
             umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, [4].as_ptr(), ptr::null(), out)
         });
@@ -79,12 +82,16 @@ fn the_environment_turns_them_off_or_has_all_printed() {
     for off in ["off", "none", "0", ""] {
         assert_eq!(lines(&[("UMBO_LOG", off)]).0, [""; 0], "{off}");
     }
-    for on in ["error", "warning", "info", "debug"] {
-        assert_eq!(lines(&[("UMBO_LOG", on)]).0.len(), 3, "{on}");
+    for (on, informs) in [("error", 0), ("warning", 0), ("info", 1), ("debug", 1)] {
+        let (printed, _) = lines(&[("UMBO_LOG", on)]);
+        let of = |start: &str| printed.iter().filter(|line| line.starts_with(start)).count();
+        let counts = (of("umbo: ERROR"), of("umbo: INFO: strategy"));
+        assert_eq!(counts, (3, informs), "{on}: {printed:?}");
     }
     // What makes no sense is as if it were not there, and said first.
     let (printed, _) = lines(&[("UMBO_LOG", "loud")]);
-    assert!(printed.len() == 3 && printed[0].contains("UMBO_LOG is 'loud'"), "{printed:?}");
+    let is_told = printed[0].contains("UMBO_LOG is 'loud'; off, error, warning");
+    assert!(printed.len() == 3 && is_told, "{printed:?}");
 }
 
 #[test]
@@ -96,4 +103,7 @@ fn a_callback_gets_all_of_them() {
     assert_eq!((printed.len(), received.len()), (0, 0), "{printed:?} {received:?}");
     let (printed, received) = lines(&[("WITH_SINK", "1"), ("UMBO_LOG", "error")]);
     assert_eq!((printed.len(), received.len()), (6, 3), "{printed:?} {received:?}");
+    // The environment's level counts for the callback, too.
+    let (printed, received) = lines(&[("WITH_SINK", "1"), ("UMBO_LOG", "info")]);
+    assert_eq!((printed.len(), received.len()), (8, 4), "{printed:?} {received:?}");
 }

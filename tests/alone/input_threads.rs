@@ -11,10 +11,6 @@ use umbo::input::{Dataset, DistributeOptions, MapOptions, distribute};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
 
-fn prefetching_threads() -> usize {
-    threads("umbo-prefetch")
-}
-
 /// Waits until the system lists as many threads of this name: a new thread names itself when it
 /// first runs, and one that was joined may still be listed for a moment.
 fn wait_for(count: usize, called: &str) {
@@ -46,13 +42,13 @@ fn dropping_an_iterator_at_any_point_ends_its_threads() {
     let distributed = distribute(&nested, 2, &devices, &DistributeOptions::default()).unwrap();
     for taken in [0, 1, 7] {
         let iterator = distributed.iterator().unwrap();
-        assert_eq!(prefetching_threads(), 0, "nothing is read before the first element");
+        assert_eq!(threads("umbo-prefetch"), 0, "nothing is read before the first element");
         let mut held = None;
         for _ in 0..taken {
             held = iterator.next().unwrap();
         }
         if taken > 0 {
-            assert!((1..=3).contains(&prefetching_threads()));
+            assert!((1..=3).contains(&threads("umbo-prefetch")));
             iterator.reset().unwrap();
             assert!(iterator.next().unwrap().is_some());
         }

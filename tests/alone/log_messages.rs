@@ -133,26 +133,17 @@ fn a_gradient_that_is_applied_and_not_finite_is_one_warning() {
         return;
     };
     for inside in [false, true] {
-        let recorder = Recorder::new(Level::Warning);
         let strategy = strategy(2);
         let weights = variable(&strategy, "weights");
-        recorder.take();
-        let seen = Arc::clone(&recorder.lines);
-        let read = weights.clone();
-        log::set_sink(
-            Level::Warning,
-            Box::new(move |_, text| {
-                variables::read(&read).unwrap();
-                seen.lock().unwrap().push(text.to_owned());
-            }),
-        );
-        let gradients = Gradients::new(
-            strategy.id(),
-            strategy.compute_devices(),
-            vec![weights.clone()],
-            LossReduction::Sum,
-        )
-        .unwrap();
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let (seen, read) = (Arc::clone(&lines), weights.clone());
+        let sink = move |_: Level, text: &str| {
+            variables::read(&read).unwrap();
+            seen.lock().unwrap().push(text.to_owned());
+        };
+        log::set_sink(Level::Warning, Box::new(sink));
+        let (id, devices) = (strategy.id(), strategy.compute_devices());
+        let gradients = Gradients::new(id, devices, vec![weights], LossReduction::Sum).unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();
         for _ in 0..3 {
             let step = |context: &ReplicaContext| {
@@ -170,7 +161,7 @@ fn a_gradient_that_is_applied_and_not_finite_is_one_warning() {
                 apply(&optimizer, &gradients).unwrap();
             }
         }
-        let lines = recorder.take();
+        let lines = lines.lock().unwrap();
         assert_eq!(lines.len(), 1, "{lines:?}");
         has(&lines[0], &["weights", "not finite", "skipped", "step 1 "]);
         assert!(optimizer.last_report().unwrap().non_finite.is_some());

@@ -13,7 +13,6 @@ mod batched_reduce;
 mod calls;
 mod computing;
 mod default_log;
-mod ffi_tensor;
 #[cfg(target_arch = "x86_64")]
 mod floating_point_mode;
 #[path = "../fresh/mod.rs"]
@@ -28,7 +27,6 @@ mod name_lifetimes;
 mod no_polling;
 mod report_and_trace;
 mod shared_processor;
-mod short_memory_in_epochs;
 mod short_memory_of_input;
 mod short_memory_over_ranks;
 mod step_allocations;

@@ -6,23 +6,19 @@ use std::ptr;
 
 use umbo::ffi::*;
 
+use crate::calls::made;
+
 /// Makes a variable and a struct with a name of their own, reads the name back and lets go.
 fn once(number: usize, tensor: *mut umbo_tensor, field: *mut umbo_value) {
     let name = CString::new(format!("layer_{number}/weights/of/a/model/with/long/names")).unwrap();
-    let (mut variable, mut nest) = (ptr::null_mut(), ptr::null_mut());
     let mut names = [ptr::null(); 2];
     // SAFETY: all pointers lead to locals, and handles are used before they are released.
     unsafe {
-        let made = umbo_variable_create(
-            ptr::null_mut(),
-            name.as_ptr(),
-            tensor,
-            ptr::null(),
-            &mut variable,
-        );
-        assert_eq!(made, 0);
+        let (strategy, options) = (ptr::null_mut(), ptr::null());
+        let variable =
+            made(|out| umbo_variable_create(strategy, name.as_ptr(), tensor, options, out));
         let (fields, items) = ([name.as_ptr()], [field.cast_const()]);
-        assert_eq!(umbo_value_create_struct(1, fields.as_ptr(), items.as_ptr(), &mut nest), 0);
+        let nest = made(|out| umbo_value_create_struct(1, fields.as_ptr(), items.as_ptr(), out));
         let mut info = umbo_variable_info::default();
         // The first call makes the device's name, which is kept.
         assert_eq!(umbo_variable_get_info(variable, &mut info), 0);
@@ -49,15 +45,12 @@ fn in_use() -> usize {
 #[test]
 fn names_go_with_what_they_name() {
     let true = crate::is_alone(names_go_with_what_they_name) else { return };
-    let (mut strategy, mut tensor, mut field) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+    let (shape, dtype, device) = ([1i64], UMBO_DTYPE_FLOAT32, ptr::null());
     // SAFETY: all pointers lead to locals or are NULL.
-    unsafe {
-        assert_eq!(umbo_default_strategy(&mut strategy), 0);
-        let shape = [1i64];
-        let (dtype, device) = (UMBO_DTYPE_FLOAT32, ptr::null());
-        assert_eq!(umbo_tensor_create_zeros(dtype, 1, shape.as_ptr(), device, &mut tensor), 0);
-        assert_eq!(umbo_value_from_tensor(tensor, &mut field), 0);
-    }
+    let tensor =
+        made(|out| unsafe { umbo_tensor_create_zeros(dtype, 1, shape.as_ptr(), device, out) });
+    // SAFETY: as above.
+    let field = made(|out| unsafe { umbo_value_from_tensor(tensor, out) });
     // What is made once, and what is kept for the next variable.
     (0..1_000).for_each(|number| once(number, tensor, field));
     let before = in_use();
@@ -68,6 +61,5 @@ fn names_go_with_what_they_name() {
     unsafe {
         umbo_release(field.cast(), UMBO_HANDLE_VALUE);
         umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
-        umbo_release(strategy.cast(), UMBO_HANDLE_STRATEGY);
     }
 }

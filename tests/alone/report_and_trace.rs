@@ -1,10 +1,10 @@
-//! The report of measured steps says what the trace of the same run says, however many steps there are: of
-//! more than some dozen only a part is measured, and of those the latest are kept.
+//! The report of measured steps says what the trace of the same run says.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::Value as Json;
+use umbo::device::DeviceId;
 use umbo::input::{Dataset, MapOptions};
 use umbo::observe::phase::{ByPhase, Phase};
 use umbo::observe::report::{ReplicaSample, Setup, StepSample};
@@ -14,7 +14,7 @@ use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
 use umbo::strategy::variables::{self, Initial};
 use umbo::strategy::{Options, ReplicaContext, StepReport, Strategy};
-use umbo::tensor::{DType, Shape};
+use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::variable::Aggregation;
 
 /// The calling thread is busy for at least so long.
@@ -43,8 +43,7 @@ impl Training {
         let strategy = Strategy::new(&options).unwrap();
         let new = crate::fresh::new_variable("weights", Aggregation::Sum);
         let shape = Shape::new(&[ELEMENTS]).unwrap();
-        let initial =
-            umbo::tensor::Tensor::zeros(DType::Float32, shape, umbo::device::DeviceId::HOST);
+        let initial = Tensor::zeros(DType::Float32, shape, DeviceId::HOST);
         let weights =
             variables::create(Some(&strategy), new, Initial::Value(&initial.unwrap())).unwrap();
         let devices = strategy.compute_devices();
@@ -80,30 +79,11 @@ impl Training {
     }
 }
 
-/// What every step must have spent, since the program did that: no quantity may be missing.
-#[track_caller]
-fn has_all(report: &StepReport, replicas: usize, what: &str) {
-    let Summary { period, outside, updated, run, .. } = report.summary;
-    let text = report.text();
-    for replica in &report.summary.replicas {
-        assert!(replica.spent[Phase::Input as usize] >= INPUT, "{what}: {text}");
-        assert!(replica.spent[Phase::Compute as usize] >= COMPUTE, "{what}: {text}");
-        assert!(replica.spent[Phase::Update as usize] > 0, "{what}: {text}");
-    }
-    assert_eq!(report.summary.replicas.len(), replicas);
-    assert!(outside >= OUTSIDE && run >= COMPUTE, "{what}: {text}");
-    assert!(period >= INPUT + COMPUTE + OUTSIDE, "{what}: {text}");
-    assert!(updated as usize >= ELEMENTS * 4, "{what}: {updated} bytes");
-}
-
 /// What the trace says of one step.
 #[derive(Default)]
 struct Traced {
     step: StepSample,
     replicas: BTreeMap<u64, ReplicaSample>,
-    /// From its beginning to its end.
-    times: (u64, u64),
-    thread: u64,
 }
 
 fn number(event: &Json, name: &str) -> u64 {
@@ -114,73 +94,38 @@ fn phases(event: &Json, prefix: &str) -> ByPhase<u64> {
     Phase::ALL.map(|phase| number(event, &format!("{prefix}{}_ns", phase.name())))
 }
 
-/// When it began and ended, in nanoseconds.
-fn times(event: &Json) -> (u64, u64) {
-    let nanoseconds = |field: &str| (event[field].as_f64().unwrap() * 1000.0).round() as u64;
-    (nanoseconds("ts"), nanoseconds("ts") + nanoseconds("dur"))
-}
-
-/// The steps of the strategy, in order, and the spans beside them by thread.
-fn read(path: &PathBuf, strategy: u64) -> (Vec<Traced>, Vec<Json>) {
+/// The steps of the strategy, in order.
+fn read(path: &PathBuf, strategy: u64) -> Vec<Traced> {
     let text = std::fs::read_to_string(path).unwrap();
     std::fs::remove_file(path).unwrap();
     let events: Vec<Json> = serde_json::from_str(&text).unwrap();
     let mut steps: BTreeMap<u64, Traced> = BTreeMap::new();
-    let mut spans = Vec::new();
-    for event in events.into_iter().filter(|event| event["ph"] == "X") {
-        let of_step = event["args"]["strategy"] == strategy;
-        match (event["name"].as_str().unwrap(), of_step) {
-            ("step", true) => {
-                let traced = steps.entry(number(&event, "step")).or_default();
+    let of_strategy = |event: &&Json| event["args"]["strategy"] == strategy;
+    for event in events.iter().filter(|event| event["ph"] == "X").filter(of_strategy) {
+        let traced = steps.entry(number(event, "step")).or_default();
+        match event["name"].as_str().unwrap() {
+            "step" => {
                 traced.step = StepSample {
-                    period: number(&event, "period_ns"),
-                    run: number(&event, "run_ns"),
-                    before: phases(&event, "before_"),
-                    central: phases(&event, ""),
-                    updated: number(&event, "updated_bytes"),
+                    period: number(event, "period_ns"),
+                    run: number(event, "run_ns"),
+                    before: phases(event, "before_"),
+                    central: phases(event, ""),
+                    updated: number(event, "updated_bytes"),
                 };
-                traced.times = times(&event);
-                traced.thread = event["tid"].as_u64().unwrap();
             }
-            ("compute", true) => {
+            "compute" => {
                 let sample = ReplicaSample {
-                    begun: number(&event, "begun_ns"),
-                    wall: number(&event, "wall_ns"),
-                    spent: phases(&event, ""),
+                    begun: number(event, "begun_ns"),
+                    wall: number(event, "wall_ns"),
+                    spent: phases(event, ""),
                     clocks: None,
                 };
-                let traced = steps.entry(number(&event, "step")).or_default();
-                traced.replicas.insert(number(&event, "replica"), sample);
+                traced.replicas.insert(number(event, "replica"), sample);
             }
-            _ => spans.push(event),
+            _ => {}
         }
     }
-    (steps.into_values().collect(), spans)
-}
-
-/// What the trace says of a step agrees with the spans of its thread since the step before.
-#[track_caller]
-fn agree_with_spans(steps: &[Traced], spans: &[Json]) {
-    let mut of_thread: Vec<(u64, u64)> =
-        spans.iter().filter(|span| span["tid"] == steps[0].thread).map(times).collect();
-    of_thread.sort_unstable_by_key(|&(start, end)| (start, std::cmp::Reverse(end)));
-    let mut rest = of_thread.into_iter().peekable();
-    for pair in steps.windows(2) {
-        let (begin, (start, end)) = (pair[0].times.1, pair[1].times);
-        // The outermost spans between the two runs.
-        let (mut sum, mut until) = (0, 0);
-        while let Some((from, to)) = rest.next_if(|&(from, _)| from < start) {
-            if from >= begin && from >= until {
-                (sum, until) = (sum + to - from, to);
-            }
-        }
-        let Traced { step, .. } = &pair[1];
-        let before: u64 = step.before.iter().sum();
-        // Times in the file are rounded to what a number of this size can be.
-        assert!(before.abs_diff(sum) <= 2000, "{step:?}: spans of {sum} ns");
-        assert!(step.period <= end - begin + 2000, "{step:?}: {} ns", end - begin);
-        assert!(step.period >= step.run + before, "{step:?}");
-    }
+    steps.into_values().collect()
 }
 
 /// Every quantity by its name, of one summary.
@@ -208,46 +153,39 @@ fn quantities(summary: &Summary) -> Vec<(String, u64)> {
 #[test]
 fn every_quantity_is_the_trace_s() {
     let true = crate::is_alone(every_quantity_is_the_trace_s) else { return };
-    for (replicas, steps) in [(1, 10), (1, 100), (1, 2000), (2, 10), (2, 100), (2, 1000)] {
-        let what = format!("{replicas} replicas, {steps} steps");
-        let name = format!("umbo-report-{}-{replicas}-{steps}.json", std::process::id());
+    // So few steps that all of them are measured.
+    const STEPS: usize = 10;
+    for replicas in [1, 2] {
+        let name = format!("umbo-report-{}-{replicas}.json", std::process::id());
         let path = std::env::temp_dir().join(name);
         trace::start(&path, trace::MOST_EVENTS).unwrap();
         let training = Training::new(replicas);
-        let report = training.report(steps);
+        let report = training.report(STEPS);
         assert_eq!(trace::stop().unwrap().dropped, 0);
-        let (traced, spans) = read(&path, training.strategy.id());
-        assert_eq!(traced.len(), steps, "{what}");
-        has_all(&report, replicas, &what);
-        agree_with_spans(&traced, &spans);
+        let traced = read(&path, training.strategy.id());
+        assert_eq!(traced.len(), STEPS);
 
         let processors = u32::try_from(umbo::executor::affinity::available()).unwrap();
         let count = u32::try_from(replicas).unwrap();
         let setup = Setup { replicas: count, devices: count, cpu_devices: count, processors };
-        let of = |traced: &[Traced]| {
-            let samples: Vec<StepSample> = traced.iter().map(|traced| traced.step).collect();
-            let replicas: Vec<ReplicaSample> =
-                traced.iter().flat_map(|traced| traced.replicas.values().copied()).collect();
-            Summary::of(setup, &samples, &replicas)
-        };
-        let reported = quantities(&report.summary);
-        if steps <= 32 {
-            // All of them were measured.
-            assert_eq!(reported, quantities(&of(&traced)), "{what}");
-            assert_eq!(report.summary.mean, of(&traced).mean, "{what}");
-            continue;
+        let steps: Vec<StepSample> = traced.iter().map(|traced| traced.step).collect();
+        let of_replicas: Vec<ReplicaSample> =
+            traced.iter().flat_map(|traced| traced.replicas.values().copied()).collect();
+        let of_trace = Summary::of(setup, &steps, &of_replicas);
+        assert_eq!(quantities(&report.summary), quantities(&of_trace));
+        assert_eq!(report.summary.mean, of_trace.mean);
+
+        // What the program did in every step is there.
+        let Summary { period, outside, updated, run, replicas: of_replicas, .. } = &report.summary;
+        assert_eq!(of_replicas.len(), replicas);
+        let text = report.text();
+        for replica in of_replicas {
+            assert!(replica.spent[Phase::Input as usize] >= INPUT, "{text}");
+            assert!(replica.spent[Phase::Compute as usize] >= COMPUTE, "{text}");
+            assert!(replica.spent[Phase::Update as usize] > 0, "{text}");
         }
-        // What was measured is a part of them: its medians lie well within what all steps took.
-        let each: Vec<Vec<(String, u64)>> =
-            traced[1..].iter().map(|step| quantities(&of(std::slice::from_ref(step)))).collect();
-        for (at, (name, median)) in reported.into_iter().enumerate() {
-            let mut all: Vec<u64> = each.iter().map(|step| step[at].1).collect();
-            all.sort_unstable();
-            let (low, high) = (all[all.len() / 20], all[all.len() - 1 - all.len() / 20]);
-            // The sums of medians are not the medians of sums.
-            let slack = if matches!(&*name, "busiest" | "work") { high / 2 } else { 0 };
-            let range = low.saturating_sub(slack)..=high + slack;
-            assert!(range.contains(&median), "{what}: {name} is {median}, not in {range:?}");
-        }
+        assert!(*outside >= OUTSIDE && *run >= COMPUTE, "{text}");
+        assert!(*period >= INPUT + COMPUTE + OUTSIDE, "{text}");
+        assert!(*updated as usize >= ELEMENTS * 4, "{updated} bytes");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
@@ -11,7 +11,6 @@ use umbo::collectives::{ReduceOp, reduce};
 use umbo::device::DeviceId;
 use umbo::error::{Error, Status};
 use umbo::input::Dataset;
-use umbo::observe::log::{self, Level};
 use umbo::observe::trace::{self, own};
 use umbo::observe::{self, Counter, Phase};
 use umbo::strategy::merge::{MergeCall, Operation};
@@ -191,7 +190,7 @@ fn what_meets_with_watching_goes_on_as_before() {
                         // Another one's steps between them, on the same thread.
                         other.run(&|_| Ok(None), None).unwrap();
                     }
-                    let release = Arc::new((Mutex::new(false), Condvar::new()));
+                    let release = Arc::new(OnceLock::new());
                     let result = end_as(&strategy, ending, nested, &release);
                     let expected = match ending {
                         Ending::Fine => None,
@@ -202,7 +201,7 @@ fn what_meets_with_watching_goes_on_as_before() {
                     assert_eq!(result.err().map(|error| error.status()), expected, "{what}");
                     // Late replicas come back with or without a trace.
                     if replicas == 2 {
-                        release_all(&release);
+                        release.set(()).unwrap();
                     }
                     if traced {
                         trace::stop().unwrap();
@@ -212,7 +211,7 @@ fn what_meets_with_watching_goes_on_as_before() {
                         let own = own.filter(|span| span["args"]["strategy"] == strategy.id());
                         assert_eq!(own.count(), 3 + usize::from(ending == Ending::Fine), "{what}");
                     }
-                    release_all(&release);
+                    release.get_or_init(|| ());
                     strategy.synchronize().unwrap();
                     strategy.run(&|_| Ok(None), None).unwrap();
                     let counted = 4 + u64::from(ending == Ending::Fine);
@@ -230,19 +229,12 @@ fn what_meets_with_watching_goes_on_as_before() {
     }
 }
 
-type Release = Arc<(Mutex<bool>, Condvar)>;
-
-fn release_all(release: &Release) {
-    *release.0.lock().unwrap() = true;
-    release.1.notify_all();
-}
-
 /// A step whose last replica ends so; `nested`: after a merge call that runs all replicas again.
 fn end_as(
     strategy: &Strategy,
     ending: Ending,
     nested: bool,
-    release: &Release,
+    release: &Arc<OnceLock<()>>,
 ) -> umbo::error::Result<Option<Value>> {
     let release = Arc::clone(release);
     let callback: Arc<ReplicaFunction> = Arc::new(move |context: &ReplicaContext| {
@@ -262,8 +254,7 @@ fn end_as(
             Ending::Fails => Err(Error::DataLoss("as planned".into())),
             Ending::Panics => std::panic::resume_unwind(Box::new("as planned")),
             Ending::IsLate => {
-                let released = release.0.lock().unwrap();
-                drop(release.1.wait_while(released, |released| !*released).unwrap());
+                release.wait();
                 Ok(None)
             }
         }
@@ -329,24 +320,6 @@ fn what_is_too_much_is_counted() {
     let trace = Trace::read(&path);
     assert_eq!(trace.of_phase("X").count(), 10);
     assert_eq!(trace.summary()["dropped"], account.dropped);
-}
-
-#[test]
-fn files_that_cannot_be_written_are_refused() {
-    let true = crate::is_alone(files_that_cannot_be_written_are_refused) else { return };
-    let start = |path: &str| trace::start(path.as_ref(), 1).unwrap_err();
-    assert_eq!(start("/nowhere/trace.json").status(), Status::NotFound);
-    assert!(start("/nowhere/trace.json").to_string().contains("'/nowhere/trace.json'"));
-    assert_eq!(start("/").status(), Status::InvalidArgument);
-    assert_eq!(trace::stop().unwrap_err().status(), Status::FailedPrecondition);
-    assert!(!trace::is_on());
-    let path = file("twice");
-    trace::start(&path, 1).unwrap();
-    let second = trace::start(&path, 1).unwrap_err();
-    assert_eq!(second.status(), Status::FailedPrecondition);
-    assert!(second.to_string().contains(&path.display().to_string()), "{second}");
-    trace::stop().unwrap();
-    assert_eq!(Trace::read(&path).of_phase("X").count(), 0);
 }
 
 #[test]
@@ -452,15 +425,6 @@ fn what_children_do() {
             trace::stop().unwrap();
         }
         "environment" => steps(&strategy_of(), 5),
-        "callback" => {
-            let of_sink = |level: Level, text: &str| eprintln!("sink: {}: {text}", level.name());
-            log::set_sink(Level::Error, Box::new(of_sink));
-            steps(&strategy_of(), 1);
-            log::set_sink(Level::Error, Box::new(of_sink));
-            steps(&strategy_of(), 1);
-            log::clear_sink();
-            steps(&strategy_of(), 1);
-        }
         _ => unreachable!("{role}"),
     }
 }
@@ -492,19 +456,15 @@ fn the_child_of_a_fork_writes_nothing() {
 }
 
 #[test]
-fn the_environment_asks_for_a_trace_and_for_messages() {
-    let true = crate::is_alone(the_environment_asks_for_a_trace_and_for_messages) else { return };
+fn the_environment_asks_for_a_trace() {
+    let true = crate::is_alone(the_environment_asks_for_a_trace) else { return };
     let path = file("environment");
     let folder = path.with_extension("folder");
     std::fs::create_dir_all(&folder).unwrap();
     let pattern = folder.join("%p.json");
     let pattern = pattern.to_str().unwrap();
-    let output = child("environment", &path, &[("UMBO_TRACE", pattern), ("UMBO_LOG", "info")]);
+    let output = child("environment", &path, &[("UMBO_TRACE", pattern)]);
     assert!(output.status.success(), "{output:?}");
-    let messages = String::from_utf8(output.stderr).unwrap();
-    let lines: Vec<&str> = messages.lines().filter(|line| line.starts_with("umbo: ")).collect();
-    assert_eq!(lines.len(), 1, "{messages}");
-    assert!(lines[0].starts_with("umbo: INFO: strategy "), "{}", lines[0]);
     let written = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
     let written: Vec<PathBuf> = written.collect();
     let [file] = &written[..] else { panic!("{written:?}") };
@@ -517,37 +477,17 @@ fn the_environment_asks_for_a_trace_and_for_messages() {
     assert_eq!(trace.summary()["dropped"], 0);
 }
 
-/// The variable's level counts for the program's own function too, whenever that is set; without one,
-/// messages go to standard error.
-#[test]
-fn the_level_of_the_environment_is_that_of_every_sink() {
-    let true = crate::is_alone(the_level_of_the_environment_is_that_of_every_sink) else { return };
-    let path = file("callback");
-    let output = child("callback", &path, &[("UMBO_LOG", "debug")]);
-    assert!(output.status.success(), "{output:?}");
-    let messages = String::from_utf8(output.stderr).unwrap();
-    let of = |start: &str| messages.lines().filter(|line| line.starts_with(start)).count();
-    // What else is said at this level is of a busy machine.
-    assert_eq!((of("sink: INFO"), of("sink: DEBUG: strategy")), (2, 2), "{messages}");
-    assert_eq!((of("umbo: INFO"), of("umbo: DEBUG: strategy")), (1, 1), "{messages}");
-    let output = child("callback", &path, &[("UMBO_LOG", "0")]);
-    let messages = String::from_utf8(output.stderr).unwrap();
-    assert!(!messages.contains("sink: ") && !messages.contains("umbo: "), "{messages}");
-}
-
 #[test]
 fn an_environment_that_makes_no_sense_is_a_warning() {
     let true = crate::is_alone(an_environment_that_makes_no_sense_is_a_warning) else { return };
     let path = file("nonsense");
-    let variables = [("UMBO_TRACE", "/nowhere/trace.json"), ("UMBO_LOG", "loud")];
-    let output = child("environment", &path, &variables);
+    let output = child("environment", &path, &[("UMBO_TRACE", "/nowhere/trace.json")]);
     assert!(output.status.success(), "{output:?}");
     let messages = String::from_utf8(output.stderr).unwrap();
     let lines: Vec<&str> = messages.lines().filter(|line| line.starts_with("umbo: ")).collect();
-    assert_eq!(lines.len(), 2, "{messages}");
-    assert!(lines[0].contains("UMBO_LOG is 'loud'; off, error, warning"), "{}", lines[0]);
-    assert!(lines[1].contains("UMBO_TRACE: no trace is written"), "{}", lines[1]);
-    let quiet = child("environment", &path, &[("UMBO_LOG", "off"), ("UMBO_TRACE", "")]);
+    assert_eq!(lines.len(), 1, "{messages}");
+    assert!(lines[0].contains("UMBO_TRACE: no trace is written"), "{}", lines[0]);
+    let quiet = child("environment", &path, &[("UMBO_TRACE", "")]);
     assert!(quiet.status.success());
     assert!(!String::from_utf8(quiet.stderr).unwrap().contains("umbo: "));
 }

@@ -29,6 +29,26 @@ fn advises(status: umbo_status, expected: umbo_status, words: &[&str]) {
 }
 
 #[test]
+fn sizes_beyond_memory_are_named() {
+    let _alone = alone();
+    let refusal = |shape: &[i64], words: &[&str]| {
+        let (mut tensor, rank) = (ptr::null_mut(), shape.len() as i32);
+        let (dtype, device) = (UMBO_DTYPE_INT8, ptr::null());
+        // SAFETY: the shape has so many sizes, and the output is a variable.
+        let status =
+            unsafe { umbo_tensor_create_zeros(dtype, rank, shape.as_ptr(), device, &mut tensor) };
+        assert!(status != UMBO_OK && tensor.is_null());
+        let message = last_message();
+        assert!(words.iter().all(|words| message.contains(words)), "{message}");
+    };
+    refusal(&[i64::MAX], &["memory"]);
+    // More than the processor can address.
+    refusal(&[1 << 52], &["not enough memory: 4503599627370496 bytes on CPU:0", "are available"]);
+    let empty = "has no elements, but those of one of its other sizes lie further apart";
+    refusal(&[1 << 62, 0, 1 << 62], &["shape: [4611686018427387904, 0, ", empty]);
+}
+
+#[test]
 fn numbers_of_bytes_say_what_type_would_have_so_many() {
     let _alone = alone();
     let tensor = zeros(UMBO_DTYPE_FLOAT32, &[2]);

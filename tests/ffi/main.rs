@@ -1,5 +1,4 @@
 //! The C functions as a C program calls them. Handles are counted for the whole process: there is one test at a time.
-//! Tensors and devices are in a program of their own (`alone/ffi_tensor.rs`), which sets how many devices the process has.
 
 mod advice;
 #[path = "../calls/mod.rs"]

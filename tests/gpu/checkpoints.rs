@@ -2,18 +2,17 @@
 
 use fake_cuda::harness::under_driver;
 
-use super::optimizers::strategy_of;
 use super::scene::{FEATURES, Folder, RULES, Scene, same_bytes};
+use super::strategy::{Place, strategy_of};
 use super::*;
 
-/// Compute devices and parameter device: all with two replicas, which share a single one.
-const PLACES: [(&[&str], &str); 6] = [
-    (&["CPU:0", "CPU:1"], "CPU:0"),
-    (&["GPU:0", "GPU:1"], "GPU:0"),
-    (&["GPU:1", "CPU:0"], "CPU:0"),
-    (&["CPU:0", "GPU:0"], "GPU:1"),
-    (&["GPU:0"], "GPU:0"),
-    (&["GPU:1"], "CPU:0"),
+const PLACES: [Place<'_>; 6] = [
+    (2, &["CPU:0", "CPU:1"], "CPU:0"),
+    (2, &["GPU:0", "GPU:1"], "GPU:0"),
+    (2, &["GPU:1", "CPU:0"], "CPU:0"),
+    (2, &["CPU:0", "GPU:0"], "GPU:1"),
+    (2, &["GPU:0"], "GPU:0"),
+    (2, &["GPU:1"], "CPU:0"),
 ];
 
 #[test]
@@ -30,9 +29,7 @@ fn training_goes_on_with_the_same_bits_on_other_devices() {
             let (from, to) = (PLACES[number % 6], PLACES[(number / 6 + number + 1) % 6]);
             number += 1;
             control.seed(number as u64);
-            let scene = |(devices, parameter_device): (&[&str], &str)| {
-                Scene::with(rule, feature, strategy_of(2, devices, parameter_device))
-            };
+            let scene = |place| Scene::with(rule, feature, strategy_of(place));
             let case = format!("{rule}, {feature:?}, {from:?} to {to:?}");
             let one = scene(from);
             one.train(4);

@@ -1,10 +1,10 @@
 //! Calls of the driver that fail: every one in turn, and cards that are lost.
 
-use std::sync::Arc;
-
 use fake_cuda::harness::under_driver;
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, adam::Adam, apply};
-use umbo::strategy::{Strategy, variables};
+use umbo::collectives::Assignment;
+use umbo::optimizer::adam::Adam;
+use umbo::strategy::ReplicaContext;
+use umbo::strategy::variables::{assign, read};
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Variable};
 
@@ -13,58 +13,39 @@ use super::*;
 
 /// A training that can be gone on with after a step that failed.
 struct Training {
-    strategy: Strategy,
-    weights: [Variable; 2],
+    own: super::training::Training,
     total: Variable,
-    gradients: Arc<Gradients>,
-    optimizer: Arc<Optimizer>,
 }
 
 impl Training {
     fn new(devices: &[&str], parameter_device: &str) -> Result<Training> {
         let strategy = strategy_on(devices, parameter_device)?;
-        let weights = [
-            variable(&strategy, Aggregation::None, &[0.1, -0.2, 0.3])?,
-            variable(&strategy, Aggregation::None, &[1.5; 5])?,
-        ];
         let total = variable(&strategy, Aggregation::Sum, &[0.0])?;
-        let (id, devices) = (strategy.id(), strategy.compute_devices());
-        let gradients = Gradients::new(id, devices, weights.to_vec(), LossReduction::Mean)?;
-        let optimizer = Optimizer::new(id, Box::new(Adam::new(0.9, 0.999, 1e-7)?), 0.1)?;
-        Ok(Training { strategy, weights, total, gradients, optimizer })
+        let starts: [&[f32]; 2] = [&[0.1, -0.2, 0.3], &[1.5; 5]];
+        let rule = Adam::new(0.9, 0.999, 1e-7)?;
+        Ok(Training { own: super::training::Training::new(strategy, &starts, rule)?, total })
     }
 
     /// One step. If it fails nothing has changed, unless the run succeeded and the apply waits.
     fn step(&self, ran: &mut bool) -> Result<()> {
         if !*ran {
-            self.strategy.run(&|context| self.replica(context), None)?;
+            self.own.strategy.run(&|context| self.replica(context), None)?;
             *ran = true;
         }
-        apply(&self.optimizer, &self.gradients).map(drop)
+        self.own.apply()
     }
 
-    fn replica(&self, context: &umbo::strategy::ReplicaContext) -> Result<Option<Value>> {
-        for (index, weight) in self.weights.iter().enumerate() {
-            // SAFETY: the elements are read at once.
-            let seen = unsafe { variables::current_tensor(Some(context), weight) }?;
-            let own = (context.replica() + 2) as f32;
-            let values: Vec<f32> = seen.to_vec::<f32>()?.iter().map(|it| it * own + 0.01).collect();
-            let buffer = self.gradients.view_in(context, index, GradientMode::Overwrite)?;
-            let values = Tensor::from_slice(&values, buffer.shape(), context.device())?;
-            // SAFETY: the buffer is this replica's.
-            unsafe { buffer.assume_exclusive() }.copy_from(&values)?;
-        }
+    fn replica(&self, context: &ReplicaContext) -> Result<Option<Value>> {
+        self.own.contribute(context, (context.replica() + 2) as f32)?;
         let one = Tensor::from_slice(&[1.0f32], shape(&[1]), context.device())?;
-        variables::assign(&self.total, umbo::collectives::Assignment::Add, &Value::Tensor(one))?;
-        self.gradients.submit_in(context, Some(1.0))?;
+        assign(&self.total, Assignment::Add, &Value::Tensor(one))?;
         Ok(None)
     }
 
     /// The bits of everything that a step changes.
     fn bits(&self) -> Vec<u32> {
-        let all = self.weights.iter().chain([&self.total]);
-        let values = all.flat_map(|variable| numbers(&variables::read(variable).unwrap()));
-        values.map(f32::to_bits).collect()
+        let total = numbers(&read(&self.total).unwrap())[0].to_bits();
+        self.own.bits().into_iter().chain([total]).collect()
     }
 }
 

@@ -3,67 +3,46 @@
 
 use fake_cuda::harness::under_driver;
 use umbo::collectives::{self, Assignment, ReduceOp, copy_to};
-use umbo::strategy::Strategy;
 use umbo::strategy::variables::{self, assign};
 use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo::values::variable::Aggregation;
 
 use super::strategy::{strategy_on, variable};
 use super::*;
 
 const ELEMENTS: usize = 600;
 
-/// Where the variables are that values are assigned to, and copied from: one for each GPU.
-struct Held {
-    strategies: Vec<(Strategy, Variable)>,
-}
-
-impl Held {
-    fn new(gpus: &[DeviceId]) -> Held {
-        let make = |device: &DeviceId| {
-            let strategy = strategy_on(&["CPU:0"], &device.to_string()).unwrap();
-            let held = variable(&strategy, Aggregation::None, &[0.0; ELEMENTS]).unwrap();
-            (strategy, held)
-        };
-        Held { strategies: gpus.iter().map(make).collect() }
-    }
-
-    fn on(&self, device: DeviceId) -> Option<&Variable> {
-        let mut all = self.strategies.iter().map(|(_, held)| held);
-        all.find(|held| variables::read(held).is_ok_and(|value| value.device() == device))
-    }
-}
-
 /// Something that brings elements from `source` to `to`. Whatever comes of it, it leaves nothing that it
 /// has made, and nothing of the source.
-type Moves = fn(&Held, source: Tensor, to: DeviceId) -> Result<()>;
+type Moves = fn(source: Tensor, to: DeviceId) -> Result<()>;
 
 fn strided(tensor: &Tensor) -> Result<Tensor> {
     tensor.reshape(shape(&[ELEMENTS / 20, 20]))?.transpose(&[1, 0])?.slice(0, 1, 20, 3)
 }
 
 const ALL: [(&str, Moves); 8] = [
-    ("a copy", |_, source, to| copy_to(&source, to).map(drop)),
-    ("a copy with strides", |_, source, to| copy_to(&strided(&source)?, to).map(drop)),
-    ("a copy into strides", |_, source, to| {
+    ("a copy", |source, to| copy_to(&source, to).map(drop)),
+    ("a copy with strides", |source, to| copy_to(&strided(&source)?, to).map(drop)),
+    ("a copy into strides", |source, to| {
         let target = Tensor::zeros(source.dtype(), source.shape(), to)?;
         let part = strided(&target)?;
         // SAFETY: nobody else has it.
         unsafe { part.assume_exclusive() }.copy_from(&strided(&source)?)
     }),
-    ("a sum", |_, source, to| {
+    ("a sum", |source, to| {
         let parts = [source, Tensor::from_slice(&[1.0f32; ELEMENTS], shape(&[ELEMENTS]), to)?];
         collectives::reduce(ReduceOp::Sum, &parts, None, to, None).map(drop)
     }),
-    ("a gather", |_, source, to| {
+    ("a gather", |source, to| {
         let parts = [source.slice(0, 3, 9, 1)?, source];
         collectives::gather(&parts, 0, to, None).map(drop)
     }),
-    ("an assignment", |held, source, to| match held.on(to) {
-        Some(variable) => assign(variable, Assignment::Add, &Value::Tensor(source)),
-        None => Ok(()),
+    ("an assignment", |source, to| {
+        let strategy = strategy_on(&["CPU:0"], &to.to_string())?;
+        let held = variable(&strategy, Aggregation::None, &[0.0; ELEMENTS])?;
+        assign(&held, Assignment::Add, &Value::Tensor(source))
     }),
-    ("a variable's value on a replica's device", |_, source, to| {
+    ("a variable's value on a replica's device", |source, to| {
         let strategy = strategy_on(&[&to.to_string()], &source.device().to_string())?;
         let held = variable(&strategy, Aggregation::None, &[4.0; ELEMENTS])?;
         assign(&held, Assignment::Assign, &Value::Tensor(source))?;
@@ -74,7 +53,7 @@ const ALL: [(&str, Moves); 8] = [
         };
         strategy.run(&reads, None).map(drop)
     }),
-    ("elements of the program's", |_, source, to| {
+    ("elements of the program's", |source, to| {
         let there = Tensor::from_slice(&[2.0f32; ELEMENTS], shape(&[ELEMENTS]), to)?;
         // SAFETY: nobody else has it.
         unsafe { there.assume_exclusive() }.copy_from(&source)
@@ -95,8 +74,6 @@ fn sources_of_copies_that_fail_may_be_freed_at_once() {
     let Some(control) = under_driver(&settings) else { return };
     // Two logical GPUs of one card, and one of another.
     registry::split_gpu(0, &[None, None]).unwrap();
-    let gpus = [gpu(0), gpu(1), gpu(2)];
-    let held = Held::new(&gpus);
     let places = [gpu(0), gpu(1), gpu(2), HOST];
     let (mut trials, mut injected, mut failed) = (0, 0, 0);
     for from in places {
@@ -104,17 +81,17 @@ fn sources_of_copies_that_fail_may_be_freed_at_once() {
             for (name, moves) in ALL {
                 let source = || tensor(&[3.0; ELEMENTS], from);
                 // What is made at the first use is there before calls are counted.
-                moves(&held, source(), to).unwrap();
+                moves(source(), to).unwrap();
                 let one = source();
                 control.fault("");
-                moves(&held, one, to).unwrap();
+                moves(one, to).unwrap();
                 let calls = control.calls("*");
                 for number in 1..=calls {
                     for code in [1, 2] {
                         control.seed(number);
                         let one = source();
                         control.fault(&format!("*:{number}:{code}"));
-                        failed += usize::from(moves(&held, one, to).is_err());
+                        failed += usize::from(moves(one, to).is_err());
                         injected += control.injected();
                         control.fault("");
                         used_again(&[from, to]);
@@ -128,7 +105,6 @@ fn sources_of_copies_that_fail_may_be_freed_at_once() {
             }
         }
     }
-    drop(held);
     all_freed(&control, 3);
     clean(&control);
     println!("{trials} trials, {injected} calls failed, {failed} copies");

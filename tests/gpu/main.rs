@@ -29,8 +29,8 @@ mod scene;
 mod strategy;
 mod strict;
 mod trace;
+mod training;
 #[path = "../views/mod.rs"]
-#[expect(dead_code, reason = "a part of it serves here")]
 mod views;
 
 use fake_cuda::Control;

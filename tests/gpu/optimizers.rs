@@ -15,13 +15,15 @@ use umbo::optimizer::{
     Applied, ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling,
     NonFinite, Optimizer, Settings, UpdateRule, apply_with,
 };
-use umbo::strategy::variables::{self, Initial, NewVariable};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::strategy::variables::{self, Initial};
+use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::tensor::DType;
 use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Synchronization, Variable};
+use umbo::values::variable::{Aggregation, Variable};
 
+use super::fresh::new_variable;
 use super::own_rules::own;
+use super::strategy::{Place, strategy_of};
 use super::*;
 
 const RULES: [&str; 18] = [
@@ -45,7 +47,7 @@ const RULES: [&str; 18] = [
     "own decoupled",
 ];
 
-fn rule(name: &str) -> Box<dyn UpdateRule> {
+pub(super) fn rule(name: &str) -> Box<dyn UpdateRule> {
     match name {
         "sgd" => Box::new(Sgd),
         "momentum" => Box::new(Momentum::new(0.9, false).unwrap()),
@@ -77,8 +79,9 @@ pub(super) struct Case {
     weight_decay: Option<f64>,
     pub(super) accumulation: u64,
     narrow: Option<DType>,
-    rows: bool,
+    pub(super) rows: bool,
     copies: bool,
+    /// Float64 variables, and one of float32.
     pub(super) wide: bool,
     reduction: LossReduction,
     /// A loss scale that moves. In one step the last replica's gradient overflows.
@@ -130,33 +133,18 @@ pub(super) struct Training {
     pub(super) gradients: Arc<Gradients>,
 }
 
-/// A strategy with so many replicas on these devices, which share them if they are fewer.
-pub(super) fn strategy_of(replicas: usize, devices: &[&str], parameter_device: &str) -> Strategy {
-    Strategy::new(&Options {
-        compute_devices: Some(devices.iter().map(|&name| name.to_owned()).collect()),
-        parameter_device: Some(parameter_device.to_owned()),
-        replicas_in_sync: if replicas > devices.len() { replicas } else { 0 },
-        ..Options::default()
-    })
-    .unwrap()
-}
-
 impl Training {
     pub(super) fn new(case: Case, devices: &[&str], parameter_device: &str) -> Training {
-        Training::over(case, strategy_of(devices.len(), devices, parameter_device))
+        Training::over(case, strategy_of((devices.len(), devices, parameter_device)))
     }
 
     pub(super) fn over(case: Case, strategy: Strategy) -> Training {
-        let dtype = if case.wide { DType::Float64 } else { DType::Float32 };
         let variable = |(index, sizes): (usize, &&[usize])| {
+            let is_wide = case.wide && index != 1;
+            let dtype = if is_wide { DType::Float64 } else { DType::Float32 };
             let shape = shape(sizes);
             let start: Vec<f64> = (0..shape.elements()).map(|at| noise(99, 9, index, at)).collect();
-            let new = NewVariable {
-                name: format!("v{index}").as_str().into(),
-                trainable: None,
-                synchronization: Synchronization::Auto,
-                aggregation: Aggregation::None,
-            };
+            let new = new_variable(&format!("v{index}"), Aggregation::None);
             let start = elements(&start, dtype, shape, HOST);
             variables::create(Some(&strategy), new, Initial::Value(&start)).unwrap()
         };
@@ -240,11 +228,6 @@ impl Training {
         };
         optimizer.configure(settings).unwrap();
         optimizer
-    }
-
-    /// The bits of all variables, which each rank has by itself.
-    pub(super) fn weights(&self) -> Vec<u64> {
-        self.variables.iter().flat_map(|it| bits_of(&variables::read(it).unwrap())).collect()
     }
 
     /// The bits of all variables and of their state, for which all ranks ask together.
@@ -340,8 +323,7 @@ fn bits_of(tensor: &Tensor) -> Vec<u64> {
 fn all_rules_and_options_have_the_bits_of_cpus() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
     registry::ensure_logical_cpus(3).unwrap();
-    // How many replicas there are, and where: some share their devices.
-    let places: [(usize, &[&str], &str); 7] = [
+    let places: [Place<'_>; 7] = [
         (1, &["GPU:0"], "GPU:0"),
         (2, &["GPU:0", "GPU:1"], "GPU:0"),
         (2, &["GPU:1", "CPU:0"], "GPU:1"),
@@ -353,11 +335,10 @@ fn all_rules_and_options_have_the_bits_of_cpus() {
     let cpus = ["CPU:0", "CPU:1", "CPU:2"];
     for (number, case) in cases().into_iter().enumerate() {
         control.seed(number as u64);
-        let (replicas, devices, parameter_device) = places[number % places.len()];
-        let expected = Training::new(case, &cpus[..replicas], "CPU:0").train();
-        let training =
-            Training::over(case, strategy_of(replicas, devices, parameter_device)).train();
-        assert_eq!(training, expected, "{case:?}: {replicas} on {devices:?}, {parameter_device}");
+        let place = places[number % places.len()];
+        let expected = Training::new(case, &cpus[..place.0], "CPU:0").train();
+        let trained = Training::over(case, strategy_of(place)).train();
+        assert_eq!(trained, expected, "{case:?}: {place:?}");
     }
     clean(&control);
     all_freed(&control, 2);
@@ -397,41 +378,5 @@ fn what_is_not_finite_is_found_on_a_gpu() {
         }
         assert_eq!(after == before, choice != NonFinite::Ignore);
     }
-    clean(&control);
-}
-
-/// Wherever an element is not finite, and whatever the rule, the update that applies it says so.
-#[test]
-fn every_rule_notes_what_is_not_finite() {
-    let Some(control) = under_driver(&[]) else { return };
-    let mut places = 0;
-    for case in cases().into_iter().step_by(8) {
-        for wide in [false, true] {
-            let case = Case { wide, narrow: None, copies: false, accumulation: 1, ..case };
-            for bad in [None, Some(0), Some(13), Some(29)] {
-                let training = Training::new(case, &["GPU:0"], "GPU:0");
-                let optimizer =
-                    Optimizer::new(training.strategy.id(), rule(case.rule), 0.1).unwrap();
-                let contribute = |context: &ReplicaContext| {
-                    let buffer = training.gradients.view_in(context, 0, GradientMode::Overwrite)?;
-                    let mut values = vec![0.5; 30];
-                    if let Some(bad) = bad {
-                        values[bad] = f64::INFINITY;
-                    }
-                    let values = elements(&values, buffer.dtype(), buffer.shape(), HOST);
-                    // SAFETY: the buffer is this replica's.
-                    unsafe { buffer.assume_exclusive() }.copy_from(&values)?;
-                    training.gradients.submit_in(context, Some(1.0)).map(|()| None)
-                };
-                training.strategy.run(&contribute, None).unwrap();
-                let options = ApplyOptions::default();
-                let outcome = apply_with(&optimizer, &training.gradients, options).unwrap();
-                let Applied::Done(report) = outcome else { panic!() };
-                assert_eq!(report.non_finite.is_some(), bad.is_some(), "{case:?} {bad:?}");
-                places += 1;
-            }
-        }
-    }
-    assert_eq!(places, RULES.len() * 8);
     clean(&control);
 }

@@ -58,62 +58,36 @@ fn train(case: Case, places: Places<'_>, in_sync: usize) -> Vec<Vec<u64>> {
     on_ranks(places, in_sync, |_, strategy| Training::over(case, strategy).train())
 }
 
+/// Ranks with a replica on each device have the bits of such ranks on CPUs. Those with a chosen number of replicas,
+/// which share their devices, have the bits of one process.
 #[test]
 fn all_rules_and_options_over_ranks_have_the_bits_of_cpus() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "4")]) else { return };
-    registry::ensure_logical_cpus(2).unwrap();
-    let cpu: (&[&str], &str) = (&["CPU:0"], "CPU:0");
-    let cpus: (&[&str], &str) = (&["CPU:0", "CPU:1"], "CPU:0");
-    // Beside each the same on CPUs, and whether nothing but contributions goes between the ranks.
-    let places: [(Places<'_>, Places<'_>); 5] = [
-        ([(&["GPU:0"], "GPU:0"), (&["GPU:1"], "GPU:1")], [cpu, cpu]),
-        ([(&["GPU:0", "GPU:1"], "GPU:0"), (&["GPU:2", "GPU:3"], "GPU:3")], [cpus, cpus]),
-        ([(&["GPU:0", "CPU:1"], "GPU:1"), (&["CPU:0", "GPU:2"], "GPU:2")], [cpus, cpus]),
-        ([(&["GPU:1", "GPU:2"], "CPU:0"), (&["GPU:0", "GPU:3"], "CPU:1")], [cpus, cpus]),
-        ([cpu, (&["GPU:2"], "GPU:2")], [cpu, cpu]),
-    ];
-    for (number, case) in cases().into_iter().enumerate() {
-        control.seed(number as u64);
-        let (on_gpus, on_cpus) = places[number % places.len()];
-        let_engines_move_memory_of_gpus((number / places.len()).is_multiple_of(2));
-        let expected = train(case, on_cpus, 0);
-        let came = train(case, on_gpus, 0);
-        assert_eq!(came, expected, "{case:?} on {on_gpus:?}");
-        assert_eq!(came[0], came[1], "{case:?} on {on_gpus:?}");
-        // Sums of float64 depend on where they begin.
-        if !case.wide {
-            let all: &[&str] = match on_cpus[0].0.len() {
-                1 => &["CPU:0", "CPU:1"],
-                _ => &["CPU:0", "CPU:1", "CPU:2", "CPU:3"],
-            };
-            registry::ensure_logical_cpus(4).unwrap();
-            let alone = Training::new(case, all, "CPU:0").train();
-            assert_eq!(came[0], alone, "{case:?} on {on_gpus:?}");
-        }
-    }
-    clean(&control);
-    all_freed(&control, 4);
-}
-
-/// With a chosen number of replicas, which share their devices, all have the bits of one process.
-#[test]
-fn rules_of_chosen_replicas_over_ranks_have_the_bits_of_one_process() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "4")]) else { return };
     registry::ensure_logical_cpus(6).unwrap();
-    let places: [Places<'_>; 5] = [
-        [(&["GPU:0"], "GPU:0"), (&["GPU:1"], "GPU:1")],
-        [(&["GPU:0", "CPU:0"], "GPU:0"), (&["GPU:2"], "CPU:1")],
-        [(&["CPU:0"], "GPU:3"), (&["GPU:0", "GPU:1"], "GPU:0")],
-        [(&["CPU:0"], "CPU:0"), (&["GPU:2"], "GPU:2")],
-        [(&["GPU:1"], "CPU:0"), (&["GPU:1"], "GPU:1")],
+    let places: [(Places<'_>, bool); 10] = [
+        ([(&["GPU:0"], "GPU:0"), (&["GPU:1"], "GPU:1")], false),
+        ([(&["GPU:0"], "GPU:0"), (&["GPU:1"], "GPU:1")], true),
+        ([(&["GPU:0", "GPU:1"], "GPU:0"), (&["GPU:2", "GPU:3"], "GPU:3")], false),
+        ([(&["GPU:0", "CPU:0"], "GPU:0"), (&["GPU:2"], "CPU:1")], true),
+        ([(&["GPU:0", "CPU:1"], "GPU:1"), (&["CPU:0", "GPU:2"], "GPU:2")], false),
+        ([(&["CPU:0"], "GPU:3"), (&["GPU:0", "GPU:1"], "GPU:0")], true),
+        ([(&["GPU:1", "GPU:2"], "CPU:0"), (&["GPU:0", "GPU:3"], "CPU:1")], false),
+        ([(&["CPU:0"], "CPU:0"), (&["GPU:2"], "GPU:2")], true),
+        ([(&["CPU:0"], "CPU:0"), (&["GPU:2"], "GPU:2")], false),
+        ([(&["GPU:1"], "CPU:0"), (&["GPU:1"], "GPU:1")], true),
     ];
     let cpus = ["CPU:0", "CPU:1", "CPU:2", "CPU:3", "CPU:4", "CPU:5"];
     for (number, case) in cases().into_iter().enumerate() {
         control.seed(number as u64);
-        let_engines_move_memory_of_gpus(number % 2 == 0);
-        let in_sync = 4 + number % 3;
-        let expected = Training::new(case, &cpus[..in_sync], "CPU:0").train();
-        let place = places[(number + number / 8) % places.len()];
+        let_engines_move_memory_of_gpus(number % 3 == 0);
+        let (place, chosen) = places[(number + number / 8) % places.len()];
+        let in_sync = if chosen { 4 + number % 3 } else { 0 };
+        let expected = if chosen {
+            Training::new(case, &cpus[..in_sync], "CPU:0").train()
+        } else {
+            let devices = &cpus[..place[0].0.len()];
+            train(case, [(devices, "CPU:0"), (devices, "CPU:0")], 0).swap_remove(0)
+        };
         for came in train(case, place, in_sync) {
             assert_eq!(came, expected, "{case:?}: {in_sync} on {place:?}");
         }

@@ -1,6 +1,5 @@
-/* Ranks with variables on GPUs, as processes over the tests' own driver, in three ways: functions that take
- * host memory alone, functions that take addresses of GPU memory, and one rank on a GPU beside one on CPUs.
- * All have the weights of one process on CPUs. */
+/* Ranks with variables on GPUs, as processes over the tests' own driver, and functions that take addresses of GPU
+ * memory: the weights are those of one process on CPUs. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
@@ -103,10 +102,8 @@ static umbo_status all_gather(const size_t *bytes, const void *send, void *user_
     return status;
 }
 
-enum way { ON_CPUS, OVER_HOST, BETWEEN_GPUS, SOME };
-
 struct plan {
-    enum way way;
+    int on_gpus;
     struct seen seen;
 };
 
@@ -115,54 +112,46 @@ static int on_rank(umbo_communicator *communicator, int rank, void *argument) {
     umbo_communicator_functions functions = UMBO_COMMUNICATOR_FUNCTIONS_INIT;
     umbo_communicator *own = NULL;
     struct over over = {0};
-    int on_gpu = plan->way == OVER_HOST || plan->way == BETWEEN_GPUS || (plan->way == SOME && rank == 1);
     over.host = communicator;
     over.rank = communicator_info_of(communicator).rank;
     over.size = communicator_info_of(communicator).rank_count;
-    if (plan->way != ON_CPUS) find_driver();
-    functions.flags = UMBO_COMMUNICATOR_ANY_THREAD;
-    /* Of no use where not all ranks are on GPUs. */
-    if (plan->way == BETWEEN_GPUS || plan->way == SOME) functions.flags |= UMBO_COMMUNICATOR_DEVICE_POINTERS;
+    if (plan->on_gpus) find_driver();
+    functions.flags = UMBO_COMMUNICATOR_ANY_THREAD | UMBO_COMMUNICATOR_DEVICE_POINTERS;
     functions.rank = over.rank;
     functions.rank_count = over.size;
     functions.node_rank = over.rank;
     functions.node_rank_count = over.size;
     functions.all_to_all = all_to_all;
     functions.all_gather = all_gather;
-    if (plan->way == ON_CPUS) CHECK_OK(umbo_communicator_retain(communicator, &own));
-    else CHECK_OK(umbo_communicator_create(&functions, &over, NULL, &own));
-    train_parameter_device = on_gpu ? "GPU:0" : NULL;
+    if (plan->on_gpus) CHECK_OK(umbo_communicator_create(&functions, &over, NULL, &own));
+    else CHECK_OK(umbo_communicator_retain(communicator, &own));
+    train_parameter_device = plan->on_gpus ? "GPU:0" : NULL;
     plan->seen.status[rank] = train(own, rank, REPLICAS / over.size, &plan->seen);
     umbo_communicator_release(own);
-    CHECK((over.calls_on_gpus > 0) == (plan->way == BETWEEN_GPUS));
-    if (plan->way == BETWEEN_GPUS) CHECK(over.calls_on_gpus == 2 * STEPS);
-    CHECK(plan->way == ON_CPUS || ask("reports", NULL, 0) == 0);
+    CHECK(over.calls_on_gpus == (plan->on_gpus ? 2 * STEPS : 0));
+    CHECK(!plan->on_gpus || ask("reports", NULL, 0) == 0);
     return 0;
 }
 
 int main(void) {
-    static const enum way ways[] = {OVER_HOST, BETWEEN_GPUS, SOME};
     struct plan *reference = (struct plan *)ranks_shared(sizeof(struct plan));
     struct plan *plan = (struct plan *)ranks_shared(sizeof(struct plan));
     struct ranks_options options = {0};
     struct ranks_outcome outcome;
-    size_t way;
     int rank, step, size;
     options.size = 1;
     outcome = ranks_run(&options, on_rank, reference);
     CHECK(!outcome.hung && outcome.code[0] == 0 && reference->seen.status[0] == UMBO_OK);
-    for (way = 0; way < COUNT_OF(ways); way++) {
-        for (size = 2; size <= REPLICAS; size *= 2) {
-            memset(plan, 0, sizeof(*plan));
-            plan->way = ways[way];
-            options.size = size;
-            outcome = ranks_run(&options, on_rank, plan);
-            CHECK(!outcome.hung);
-            for (rank = 0; rank < size; rank++) {
-                CHECK(outcome.code[rank] == 0 && plan->seen.status[rank] == UMBO_OK);
-                for (step = 0; step <= STEPS; step++)
-                    CHECK(plan->seen.fingerprint[step][rank] == reference->seen.fingerprint[step][0]);
-            }
+    for (size = 2; size <= REPLICAS; size *= 2) {
+        memset(plan, 0, sizeof(*plan));
+        plan->on_gpus = 1;
+        options.size = size;
+        outcome = ranks_run(&options, on_rank, plan);
+        CHECK(!outcome.hung);
+        for (rank = 0; rank < size; rank++) {
+            CHECK(outcome.code[rank] == 0 && plan->seen.status[rank] == UMBO_OK);
+            for (step = 0; step <= STEPS; step++)
+                CHECK(plan->seen.fingerprint[step][rank] == reference->seen.fingerprint[step][0]);
         }
     }
     return 0;

@@ -3,20 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use fake_cuda::harness::under_driver;
 use serde_json::Value as Json;
 use umbo::observe::summary::ReplicaTimes;
 use umbo::observe::{Phase, trace};
 use umbo::optimizer::adam::Adam;
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
-use umbo::strategy::variables;
 use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::values::variable::{Aggregation, Variable};
 
-use super::optimizers::strategy_of;
-use super::strategy::variable;
+use super::strategy::{Place, strategy_of};
+use super::training::Training;
 use super::*;
 
 const STEPS: usize = 6;
@@ -24,54 +20,27 @@ const STEPS: usize = 6;
 /// The one that fails.
 const FAILS: usize = 3;
 
-struct Training {
-    strategy: Strategy,
-    weights: Variable,
-    gradients: Arc<Gradients>,
-    optimizer: Arc<Optimizer>,
+fn training(strategy: Strategy) -> Training {
+    Training::new(strategy, &[&[0.25; 500]], Adam::new(0.9, 0.999, 1e-7).unwrap()).unwrap()
 }
 
-impl Training {
-    fn new(devices: &[&str], parameter_device: &str) -> Training {
-        Training::over(strategy_of(devices.len(), devices, parameter_device))
-    }
+/// A training on one GPU.
+fn alone() -> Training {
+    training(strategy_of((1, &["GPU:0"], "GPU:0")))
+}
 
-    fn over(strategy: Strategy) -> Training {
-        let weights = variable(&strategy, Aggregation::None, &[0.25; 500]).unwrap();
-        let (id, devices) = (strategy.id(), strategy.replica_devices());
-        let gradients =
-            Gradients::new(id, devices, vec![weights.clone()], LossReduction::Mean).unwrap();
-        let rule = Adam::new(0.9, 0.999, 1e-7).unwrap();
-        let optimizer = Optimizer::new(id, Box::new(rule), 0.1).unwrap();
-        Training { strategy, weights, gradients, optimizer }
-    }
-
-    /// Some steps; one of them fails.
-    fn steps(&self) {
-        for step in 0..STEPS {
-            let callback = |context: &ReplicaContext| {
-                // SAFETY: the elements are read at once.
-                let seen = unsafe { variables::current_tensor(Some(context), &self.weights) }?;
-                let own = context.replica() as f32 + step as f32;
-                let values: Vec<f32> = numbers(seen).iter().map(|it| it * own - 0.5).collect();
-                let buffer = self.gradients.view_in(context, 0, GradientMode::Overwrite)?;
-                let values = tensor(&values, context.device());
-                // SAFETY: the buffer is this replica's.
-                unsafe { buffer.assume_exclusive() }.copy_from(&values)?;
-                self.gradients.submit_in(context, Some(1.0))?;
-                apply(&self.optimizer, &self.gradients)?;
-                match step == FAILS && context.replica() == 0 {
-                    true => Err(umbo::error::Error::NotFound("as planned".into())),
-                    false => Ok(None),
-                }
-            };
-            assert_eq!(self.strategy.run(&callback, None).is_err(), step == FAILS);
-        }
-    }
-
-    fn bits(&self) -> Vec<u32> {
-        let weights = variables::read(&self.weights).unwrap();
-        numbers(&weights).into_iter().map(f32::to_bits).collect()
+/// Some steps; one of them fails.
+fn train(training: &Training) {
+    for step in 0..STEPS {
+        let callback = |context: &ReplicaContext| {
+            training.contribute(context, (context.replica() + step) as f32)?;
+            training.apply()?;
+            match step == FAILS && context.replica() == 0 {
+                true => Err(Error::NotFound("as planned".into())),
+                false => Ok(None),
+            }
+        };
+        assert_eq!(training.strategy.run(&callback, None).is_err(), step == FAILS);
     }
 }
 
@@ -118,7 +87,7 @@ fn file(name: &str) -> PathBuf {
 #[test]
 fn streams_are_rows_whose_spans_lie_in_their_steps() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "3")]) else { return };
-    let places: [(usize, &[&str], &str); 6] = [
+    let places: [Place<'_>; 6] = [
         (1, &["GPU:0"], "GPU:0"),
         (2, &["GPU:0", "GPU:1"], "GPU:0"),
         (2, &["GPU:1", "GPU:2"], "CPU:0"),
@@ -126,31 +95,30 @@ fn streams_are_rows_whose_spans_lie_in_their_steps() {
         (3, &["GPU:0"], "GPU:0"),
         (3, &["CPU:0", "GPU:2"], "GPU:2"),
     ];
-    for (number, (replicas, devices, parameter_device)) in places.into_iter().enumerate() {
-        let make = || Training::over(strategy_of(replicas, devices, parameter_device));
-        let plain = make();
-        plain.steps();
+    for (number, place) in places.into_iter().enumerate() {
+        let plain = training(strategy_of(place));
+        train(&plain);
         for seed in 0..4 {
             control.seed(seed);
-            let training = make();
+            let training = training(strategy_of(place));
             training.strategy.measure_steps(true).unwrap();
             let path = file(&format!("{number}-{seed}"));
             trace::start(&path, trace::MOST_EVENTS).unwrap();
-            training.steps();
+            train(&training);
             let account = trace::stop().unwrap();
             assert_eq!(account.dropped, 0);
-            assert_eq!(training.bits(), plain.bits(), "{devices:?}, {parameter_device}");
+            assert_eq!(training.bits(), plain.bits(), "{place:?}");
             let report = training.strategy.step_report().unwrap().summary;
-            assert_eq!((report.replicas.len(), report.seen), (replicas, STEPS as u64));
+            assert_eq!((report.replicas.len(), report.seen), (place.0, STEPS as u64));
             let computes = |it: &ReplicaTimes| it.spent[Phase::Compute as usize] > 0;
             assert!(report.replicas.iter().all(computes));
-            check(&rows(&path), devices, parameter_device);
+            check(&rows(&path), place);
         }
     }
     clean(&control);
 }
 
-fn check(rows: &BTreeMap<String, Vec<Seen>>, devices: &[&str], parameter_device: &str) {
+fn check(rows: &BTreeMap<String, Vec<Seen>>, (_, devices, parameter_device): Place<'_>) {
     let all = rows.values().flatten();
     let mut steps: Vec<(u64, u64)> = all
         .filter(|it| it.name == "step" && it.category == "step")
@@ -197,11 +165,11 @@ fn check(rows: &BTreeMap<String, Vec<Seen>>, devices: &[&str], parameter_device:
 #[test]
 fn without_a_trace_there_are_no_more_calls() {
     let Some(control) = under_driver(&[]) else { return };
-    let training = Training::new(&["GPU:0"], "GPU:0");
-    training.steps();
+    let training = alone();
+    train(&training);
     let count = || {
         control.fault("");
-        training.steps();
+        train(&training);
         (control.calls("*"), control.calls("cuEventRecord"), control.calls("cuEventElapsedTime"))
     };
     let before = count();
@@ -219,16 +187,16 @@ fn without_a_trace_there_are_no_more_calls() {
 #[test]
 fn a_trace_that_the_driver_does_not_serve_changes_nothing() {
     let Some(control) = under_driver(&[("FAKE_CUDA_QUIET", "1")]) else { return };
-    let plain = Training::new(&["GPU:0"], "GPU:0");
-    plain.steps();
+    let plain = alone();
+    train(&plain);
     for (number, fault) in
         ["cuEventCreate:0:2", "cuEventElapsedTime:0:1", "cuEventElapsedTime:7:2"].iter().enumerate()
     {
-        let training = Training::new(&["GPU:0"], "GPU:0");
+        let training = alone();
         let path = file(&format!("faults-{number}"));
         trace::start(&path, trace::MOST_EVENTS).unwrap();
         control.fault(fault);
-        training.steps();
+        train(&training);
         trace::stop().unwrap();
         assert!(control.injected() > 0, "{fault}");
         control.fault("");
