@@ -7,19 +7,20 @@ use std::time::{Duration, Instant};
 use umbo::collectives::{Assignment, ReduceOp};
 use umbo::error::{Error, Result, Status};
 use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
+use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, Optimizer, apply};
 use umbo::strategy::cancellation::Cancellation;
 use umbo::strategy::merge::Operation;
 use umbo::strategy::metrics::Metric;
 use umbo::strategy::run::Limits;
-use umbo::strategy::variables::{self, Initial, assign, read};
+use umbo::strategy::variables::{assign, read};
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::tensor::Tensor;
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Variable};
 
+use super::dividing::gradients;
 use super::engine::{job, ranks};
-use super::{alone, bytes, copy_into, named, on_ranks, tensor};
+use super::{alone, bytes, copy_into, on_ranks, tensor, variable};
 
 const SPLITS: [(usize, usize); 3] = [(2, 1), (2, 2), (3, 1)];
 
@@ -102,22 +103,14 @@ fn numbers(of: usize) -> Tensor {
 
 impl Program {
     fn new(strategy: Strategy) -> Arc<Program> {
-        let make = |name: &str, aggregation| {
-            let initial = tensor(&[0.5f32, -1.0, 2.0], &[3]);
-            let new = named(name, aggregation);
-            variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap()
-        };
-        let (counts, weights) =
-            (make("counts", Aggregation::Sum), make("weights", Aggregation::None));
-        let gradients = Gradients::new(
-            strategy.id(),
-            strategy.replica_devices(),
-            vec![weights.clone()],
-            LossReduction::Mean,
-        );
+        let initial = tensor(&[0.5f32, -1.0, 2.0], &[3]);
+        let counts = variable(&strategy, "counts", Aggregation::Sum, &initial);
+        let weights = variable(&strategy, "weights", Aggregation::None, &initial);
+        let options = GradientsOptions::default();
+        let gradients = gradients(&strategy, std::slice::from_ref(&weights), options);
         let rule = Momentum::new(0.9, false).unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.1).unwrap();
-        Arc::new(Program { gradients: gradients.unwrap(), strategy, counts, weights, optimizer })
+        Arc::new(Program { gradients, strategy, counts, weights, optimizer })
     }
 
     fn state(&self) -> Vec<Vec<u8>> {
