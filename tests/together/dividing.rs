@@ -24,7 +24,9 @@ use umbo::values::variable::{Aggregation, Variable};
 
 use super::engine::{job, ranks};
 use super::reproducible::chosen;
-use super::{alone, bytes, copy_into, on_ranks, on_ranks_of, tensor, tensor_of, variable};
+use super::{
+    alone, bytes, copy_into, on_ranks, on_ranks_of, tensor, tensor_of, try_to_copy_into, variable,
+};
 
 /// A rule, by name.
 pub type Make = fn() -> Box<dyn UpdateRule>;
@@ -109,14 +111,14 @@ pub fn contribute(
         if gradients.is_row_sparse(index) {
             let rows = [replica as i64 % 3, 2, 2];
             let added = gradients.add_rows_in(context, index, rows.len())?;
-            copy_into(&added.indices, &tensor(&rows, &[rows.len()]));
+            try_to_copy_into(&added.indices, &tensor(&rows, &[rows.len()]))?;
             let shape = added.values.shape();
-            copy_into(&added.values, &tensor(&numbers(seed, shape.elements()), &shape));
+            try_to_copy_into(&added.values, &tensor(&numbers(seed, shape.elements()), &shape))?;
             continue;
         }
         let view = gradients.view_in(context, index, GradientMode::Overwrite)?;
         let values = numbers(seed, count);
-        copy_into(view, &tensor_of(view.dtype(), &values, &view.shape()));
+        try_to_copy_into(view, &tensor_of(view.dtype(), &values, &view.shape()))?;
     }
     gradients.submit_in(context, Some(1.0 + replica as f64))
 }

@@ -107,6 +107,10 @@ fn lend(ledger: &Arc<Ledger>, tensor: Tensor) -> Tensor {
     Tensor::from_storage(Arc::new(storage), dtype, Layout::row_major(shape), 0).unwrap()
 }
 
+fn nonsense(shape: &[usize]) -> Tensor {
+    tensor(&vec![f32::from_bits(u32::MAX); shape.iter().product()], shape)
+}
+
 /// To which variables a replica of all contributes: to all but one, of which see [`Work::leave`]; to the
 /// second only those of some ranks do, others in each step.
 fn contributes(index: usize, replica: usize, step: usize) -> bool {
@@ -154,14 +158,9 @@ impl Work {
         }
     }
 
-    fn nonsense(&self, index: usize) -> Tensor {
-        let count = SHAPES[index].iter().product();
-        tensor(&vec![f32::from_bits(u32::MAX); count], SHAPES[index])
-    }
-
     /// Begins a contribution and takes it back.
     fn leave(&self, context: &ReplicaContext, index: usize, lent: bool) -> Result<()> {
-        let nonsense = self.nonsense(index);
+        let nonsense = nonsense(SHAPES[index]);
         match lent {
             true => self.gradients.attach_in(context, index, lend(&self.ledger, nonsense))?,
             false => {
@@ -176,17 +175,16 @@ impl Work {
         let replica = context.replica_in_sync();
         // Some have no examples; what these contribute means nothing.
         let examples = (replica * 7 + step * 3) % 5;
-        for index in 0..self.variables.len() {
-            self.leave(context, index, (replica + step + index) % 2 == 0)?;
+        for (index, shape) in SHAPES.into_iter().enumerate() {
+            self.leave(context, index, (replica + step + index).is_multiple_of(2))?;
             if !contributes(index, replica, step) {
                 continue;
             }
             let gradient = match examples {
-                0 => self.nonsense(index),
+                0 => nonsense(shape),
                 _ => {
-                    let count = SHAPES[index].iter().product();
                     let seed = step * 100 + replica * 10 + index;
-                    tensor(&numbers(seed, count), SHAPES[index])
+                    tensor(&numbers(seed, shape.iter().product()), shape)
                 }
             };
             if self.lends(replica) {
