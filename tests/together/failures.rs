@@ -137,17 +137,9 @@ fn variables_are_made_together() {
     on_ranks(&ranks(2), 1, |rank, strategy| {
         let strategy = strategy.unwrap();
         let make = |name: &str, shape: &[usize]| {
-            let value = umbo::tensor::Tensor::zeros(
-                DType::Float32,
-                umbo::tensor::Shape::new(shape).unwrap(),
-                umbo::device::DeviceId::HOST,
-            )
-            .unwrap();
-            variables::create(
-                Some(&strategy),
-                named(name, Aggregation::Sum),
-                Initial::Value(&value),
-            )
+            let value = tensor(&vec![0f32; shape.iter().product()], shape);
+            let new = named(name, Aggregation::Sum);
+            variables::create(Some(&strategy), new, Initial::Value(&value))
         };
         let error = make(["left", "right"][rank], &[2]).unwrap_err();
         assert!(error.to_string().contains("variable 'left'"), "{error}");

@@ -18,23 +18,10 @@ use umbo::values::variable::Variable;
 
 use super::dividing::{gradients, make, numbers};
 use super::engine::{job, ranks};
-use super::on_gpus::replicas_share_devices;
 use super::{alone, bytes, copy_into, on_ranks, tensor};
 
-/// W ranks of M replicas, for the plan with this number.
-fn splits(number: usize) -> &'static [(usize, usize)] {
-    match replicas_share_devices() {
-        false => &[(2, 1), (2, 2), (3, 1)],
-        true if number.is_multiple_of(2) => &[(2, 2)],
-        true => &[(2, 3)],
-    }
-}
-
-/// One of these.
-fn split(number: usize) -> (usize, usize) {
-    let all = splits(number);
-    all[number % all.len()]
-}
+/// W ranks of M replicas.
+const SPLITS: [(usize, usize); 3] = [(2, 1), (2, 2), (3, 1)];
 
 /// Which replicas lend; the others write.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -243,7 +230,7 @@ fn train(strategy: Strategy, plan: Plan) -> Vec<Vec<Vec<u8>>> {
 #[test]
 fn what_ranks_lend_gives_the_bits_of_one_process_that_writes() {
     for (number, plan) in plans().into_iter().enumerate() {
-        for &(size, replicas) in splits(number) {
+        for (size, replicas) in SPLITS {
             let written = Plan { lends: Lends::Nobody, ..plan };
             let expected = train(alone(size * replicas), written);
             assert_eq!(train(alone(size * replicas), plan), expected, "one process, {plan:?}");
@@ -261,7 +248,7 @@ fn what_ranks_lend_gives_the_bits_of_one_process_that_writes() {
 #[test]
 fn what_is_lent_comes_back_when_a_rank_fails() {
     for (number, plan) in plans().into_iter().enumerate() {
-        let (size, replicas) = split(number);
+        let (size, replicas) = SPLITS[number % 3];
         let expected = train(alone(size * replicas), Plan { lends: Lends::Nobody, ..plan });
         for fails in 0..size * replicas {
             on_ranks(&ranks(size), replicas, |rank, strategy| {
@@ -289,7 +276,7 @@ fn what_is_lent_comes_back_when_a_rank_fails() {
 fn what_is_lent_waits_while_no_apply_has_used_it() {
     for replaces in [false, true] {
         for (number, plan) in plans().into_iter().enumerate() {
-            let (size, replicas) = split(number);
+            let (size, replicas) = SPLITS[number % 3];
             on_ranks(&ranks(size), replicas, |rank, strategy| {
                 let work = Work::new(strategy.unwrap(), plan);
                 // With accumulation the first step makes no update.
@@ -333,7 +320,7 @@ fn what_is_lent_waits_while_no_apply_has_used_it() {
 #[test]
 fn what_is_lent_comes_back_when_a_rank_dies() {
     let plans = plans();
-    for (number, &(size, replicas)) in splits(0).iter().enumerate() {
+    for (number, (size, replicas)) in SPLITS.into_iter().enumerate() {
         for deferred in [false, true] {
             let plan = Plan { deferred, ..plans[(number * 5) % plans.len()] };
             let expected = train(alone(size * replicas), Plan { lends: Lends::Nobody, ..plan });

@@ -59,32 +59,21 @@ enum Fate {
     Late(Option<Cancellation>),
 }
 
+/// Says it of a rank, of so many.
+type OfRank = fn(usize, usize) -> bool;
+
 /// Which ranks' runs have limits, which nothing reaches.
-#[derive(Clone, Copy, Debug)]
-enum Limited {
-    None,
-    All,
-    First,
-    Last,
-}
+const LIMITED: [(&str, OfRank); 4] = [
+    ("no limits", |_, _| false),
+    ("limits on all ranks", |_, _| true),
+    ("limits on the first rank", |rank, _| rank == 0),
+    ("limits on the last rank", |rank, size| rank + 1 == size),
+];
 
-impl Limited {
-    const ALL: [Limited; 4] = [Limited::None, Limited::All, Limited::First, Limited::Last];
-
-    fn limits(self, rank: usize, size: usize) -> Limits {
-        let is_limited = match self {
-            Limited::None => false,
-            Limited::All => true,
-            Limited::First => rank == 0,
-            Limited::Last => rank + 1 == size,
-        };
-        match is_limited {
-            false => Limits::default(),
-            true => Limits {
-                deadline: Some(Instant::now() + Duration::from_secs(3600)),
-                cancellation: Some(Cancellation::new()),
-            },
-        }
+fn limits(are_there: bool) -> Limits {
+    Limits {
+        deadline: are_there.then(|| Instant::now() + Duration::from_secs(3600)),
+        cancellation: are_there.then(Cancellation::new),
     }
 }
 
@@ -246,12 +235,12 @@ fn train(strategy: Strategy, limits: impl Fn() -> Limits) -> Vec<Vec<Vec<u8>>> {
 fn what_is_nested_under_limits_has_the_bits_of_one_process() {
     for (number, (size, replicas)) in SPLITS.into_iter().enumerate() {
         let expected = train(alone(size * replicas), Limits::default);
-        for limited in Limited::ALL {
+        for (limited, are_on) in LIMITED {
             let job = job(size, Some(number as u64), None);
             let came = on_ranks(&job, replicas, |rank, strategy| {
-                train(strategy.unwrap(), || limited.limits(rank, size))
+                train(strategy.unwrap(), || limits(are_on(rank, size)))
             });
-            assert!(came.iter().all(|came| *came == expected), "{size}×{replicas}, {limited:?}");
+            assert!(came.iter().all(|came| *came == expected), "{size}×{replicas}, {limited}");
         }
     }
 }
@@ -261,11 +250,11 @@ fn what_is_nested_under_limits_has_the_bits_of_one_process() {
 fn a_part_that_fails_on_one_rank_fails_the_step_on_all() {
     for (number, (size, replicas)) in SPLITS.into_iter().enumerate() {
         let expected = train(alone(size * replicas), Limits::default);
-        for limited in Limited::ALL {
+        for (limited, are_on) in LIMITED {
             for failing in 0..size {
                 on_ranks(&job(size, Some(number as u64), None), replicas, |rank, strategy| {
                     let program = Program::new(strategy.unwrap());
-                    let limits = || limited.limits(rank, size);
+                    let limits = || limits(are_on(rank, size));
                     program.step(0, limits(), None).unwrap();
                     for place in Place::ALL {
                         for fate in [Fate::Fails, Fate::Overlooked] {
@@ -273,7 +262,7 @@ fn a_part_that_fails_on_one_rank_fails_the_step_on_all() {
                             let own = (rank == failing).then(|| (place, fate.clone()));
                             let overlooked = matches!(fate, Fate::Overlooked);
                             let what =
-                                || format!("{place:?} on {failing}, {limited:?}, {overlooked}");
+                                || format!("{place:?} on {failing}, {limited}, {overlooked}");
                             let came = program.step(1, limits(), own);
                             let error = came.map_err(|it| (it.status(), it.to_string()));
                             let (status, text) = error.expect_err(&what());

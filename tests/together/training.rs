@@ -20,7 +20,7 @@ use umbo::values::variable::{Aggregation, Variable};
 use super::engine::job;
 use super::on_gpus::{shared_or_apart, tried};
 use super::reproducible::chosen;
-use super::{alone, bytes, on_ranks_of, tensor, tensor_of, variable};
+use super::{alone, bytes, on_ranks_of, tensor, tensor_of, try_to_copy_into, variable};
 
 /// The kinds of what is trained.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,11 +90,6 @@ fn numbers(seed: u64, count: usize) -> Vec<f32> {
     DRAWN[start..start + count].to_vec()
 }
 
-/// Writes numbers into a gradient of whatever type.
-fn write(to: &Tensor, values: &[f32]) {
-    super::copy_into(to, &tensor_of(to.dtype(), values, &to.shape()));
-}
-
 /// What replica `replica` of all contributes in step `step`, and with which weight. Some have nothing,
 /// and some leave a variable out.
 fn contribute(
@@ -120,14 +115,17 @@ fn contribute(
                 let indices: Vec<i64> = (0..touched)
                     .map(|at| ((at * at + replica * 3 + piece) % rows) as i64)
                     .collect();
-                super::copy_into(&added.indices, &tensor(&indices, &[indices.len()]));
+                try_to_copy_into(&added.indices, &tensor(&indices, &[indices.len()]))?;
                 let values = gradients_of(plan.is_wide, overflows, &added.values, seed + piece);
-                write(&added.values, &values);
+                try_to_copy_into(
+                    &added.values,
+                    &tensor_of(added.values.dtype(), &values, &added.values.shape()),
+                )?;
             }
         } else {
             let view = gradients.view_in(context, index, GradientMode::Overwrite)?;
             let values = gradients_of(plan.is_wide, overflows, view, seed + index as u64);
-            write(view, &values);
+            try_to_copy_into(view, &tensor_of(view.dtype(), &values, &view.shape()))?;
         }
     }
     gradients.submit_in(context, Some(examples as f64))
