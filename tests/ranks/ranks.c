@@ -55,14 +55,13 @@ struct ranks_outcome ranks_run(const struct ranks_options *options, ranks_fn wor
     pid_t pids[RANKS_MOST];
     int rank, left = size;
     memset(&outcome, 0, sizeof(outcome));
-    if (size < 1 || size > RANKS_MOST || options->fault_count > 64) {
-        fprintf(stderr, "ranks: 1 to %d ranks and at most 64 faults\n", RANKS_MOST);
+    if (size < 1 || size > RANKS_MOST) {
+        fprintf(stderr, "ranks: 1 to %d ranks\n", RANKS_MOST);
         exit(1);
     }
     wire->options = *options;
     if (wire->options.timeout <= 0) wire->options.timeout = 20;
-    if (options->fault_count > 0)
-        memcpy(wire->faults, options->faults, (size_t)options->fault_count * sizeof(*options->faults));
+    if (options->fault != NULL) wire->fault = *options->fault;
     fflush(NULL);
     for (rank = 0; rank < size; rank++) {
         pids[rank] = fork();

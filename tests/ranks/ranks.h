@@ -18,11 +18,9 @@ enum { RANKS_MOST = 16 };
 /* What happens to a rank in one of its calls; the first call is number 1. */
 enum ranks_event {
     RANKS_NOTHING = 0,
-    RANKS_DELAY,       /* it sleeps `seconds` before the call */
     RANKS_DEATH,       /* it is killed as the call begins */
     RANKS_DEATH_WITHIN, /* it is killed when it has sent a part of what it sends */
     RANKS_STOP,        /* it is stopped, and neither dies nor goes on */
-    RANKS_CORRUPTION,  /* a bit of what it sends to another rank is turned */
     RANKS_FAILURE      /* its engine reports a failure of its own */
 };
 
@@ -30,7 +28,6 @@ struct ranks_fault {
     enum ranks_event event;
     int rank;
     int64_t call;
-    double seconds;
 };
 
 struct ranks_options {
@@ -39,8 +36,7 @@ struct ranks_options {
     double timeout; /* how long a call waits, in seconds; 0: 20 */
     double limit;  /* after so many seconds all ranks are killed, which is a hang; 0: 100 */
     uint64_t jitter; /* not 0: calls begin later by up to a millisecond, drawn from this seed */
-    const struct ranks_fault *faults;
-    int fault_count;
+    const struct ranks_fault *fault; /* NULL: none */
 };
 
 struct ranks_outcome {

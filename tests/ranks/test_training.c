@@ -17,8 +17,7 @@ static struct ranks_outcome run(int size, const struct ranks_fault *fault, struc
     struct ranks_options options = {0};
     options.size = size;
     options.timeout = fault != NULL && fault->event == RANKS_STOP ? 1 : 0;
-    options.faults = fault;
-    options.fault_count = fault != NULL;
+    options.fault = fault;
     memset(seen, 0, sizeof(*seen));
     return ranks_run(&options, on_rank, seen);
 }
@@ -47,12 +46,15 @@ int main(void) {
     calls = outcome.calls[0];
     CHECK(calls > 40);
     for (faults = 0; faults < 200; faults++) {
-        struct ranks_fault fault = {RANKS_NOTHING, 0, 0, 0};
-        fault.event = events[faults % COUNT_OF(events)];
+        struct ranks_fault fault = {RANKS_NOTHING, 0, 0};
+        /* Few are stopped: the others wait for each until their time is over. */
+        fault.event = faults % 50 == 49 ? RANKS_STOP : events[faults % COUNT_OF(events)];
         fault.rank = (int)(faults / 2 % SIZE);
         fault.call = 1 + faults * 7919 % calls;
         outcome = run(SIZE, &fault, seen);
         CHECK(!outcome.hung);
+        /* Well below the timeout: the death itself was noticed. */
+        CHECK(outcome.until_end < 10);
         for (rank = 0; rank < SIZE; rank++) {
             if (rank == fault.rank && fault.event != RANKS_FAILURE) {
                 CHECK(outcome.signal[rank] != 0);

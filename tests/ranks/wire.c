@@ -53,15 +53,10 @@ static umbo_status failed(struct rank *it, umbo_status status, const char *messa
     return umbo_set_last_error(status, message, NULL, NULL);
 }
 
-/* The fault of this kind in the call in progress, if there is one. */
-static const struct ranks_fault *fault(const struct rank *it, enum ranks_event event) {
-    int index;
-    for (index = 0; index < it->wire->options.fault_count; index++) {
-        const struct ranks_fault *const one = &it->wire->faults[index];
-        if (one->event == event && one->rank == it->rank && one->call == it->wire->members[it->rank].call)
-            return one;
-    }
-    return NULL;
+/* Whether this happens to the rank in the call in progress. */
+static int has(const struct rank *it, enum ranks_event event) {
+    const struct ranks_fault *const fault = &it->wire->fault;
+    return fault->event == event && fault->rank == it->rank && fault->call == it->wire->members[it->rank].call;
 }
 
 static umbo_status begin(struct rank *it, int kind) {
@@ -72,10 +67,9 @@ static umbo_status begin(struct rank *it, int kind) {
         it->random = it->random * 6364136223846793005u + 1442695040888963407u;
         sleep_for((double)(it->random >> 40) * 1e-3 / (double)(1 << 24));
     }
-    if (fault(it, RANKS_DELAY) != NULL) sleep_for(fault(it, RANKS_DELAY)->seconds);
-    if (fault(it, RANKS_DEATH) != NULL) raise(SIGKILL);
-    if (fault(it, RANKS_STOP) != NULL) raise(SIGSTOP);
-    if (fault(it, RANKS_FAILURE) != NULL) return failed(it, UMBO_STATUS_INTERNAL, "the wire is cut");
+    if (has(it, RANKS_DEATH)) raise(SIGKILL);
+    if (has(it, RANKS_STOP)) raise(SIGSTOP);
+    if (has(it, RANKS_FAILURE)) return failed(it, UMBO_STATUS_INTERNAL, "the wire is cut");
     return UMBO_OK;
 }
 
@@ -90,11 +84,10 @@ static int push(struct rank *it, int to, int kind, struct part *part) {
     cell->total = part->bytes;
     cell->bytes = bytes;
     if (bytes > 0) memcpy(cell->data, part->data + part->done, (size_t)bytes);
-    if (bytes > 0 && part->done == 0 && to != it->rank && fault(it, RANKS_CORRUPTION) != NULL) cell->data[0] ^= 4;
     __atomic_store_n(&cell->full, 1, __ATOMIC_RELEASE);
     part->done += bytes;
     part->over = part->done == part->bytes;
-    if (fault(it, RANKS_DEATH_WITHIN) != NULL) raise(SIGKILL);
+    if (has(it, RANKS_DEATH_WITHIN)) raise(SIGKILL);
     return 1;
 }
 

@@ -29,7 +29,7 @@ struct member {
 
 struct wire {
     struct ranks_options options;
-    struct ranks_fault faults[64];
+    struct ranks_fault fault;
     struct member members[RANKS_MOST];
     struct cell cells[]; /* from r to s: r * size + s */
 };

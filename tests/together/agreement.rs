@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use umbo::cluster::communicator::Communicator;
 use umbo::collectives::Assignment;
 use umbo::equivalence::check;
 use umbo::error::{Error, Status};
@@ -12,7 +11,7 @@ use umbo::metrics::Metrics;
 use umbo::metrics::kind::MetricKind;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction};
 use umbo::strategy::metrics::Metric;
-use umbo::strategy::variables::{self, Initial, assign, read};
+use umbo::strategy::variables::{assign, read};
 use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
 use umbo::tensor::Tensor;
 use umbo::values::Value;
@@ -21,7 +20,7 @@ use umbo::values::variable::Aggregation;
 use super::engine::{job, ranks};
 use super::input::rows;
 use super::passed_over::epoch_over;
-use super::{alone, named, on_ranks, tensor};
+use super::{alone, on_ranks, on_ranks_of, tensor, variable};
 
 const KINDS: [(&str, MetricKind); 6] = [
     ("sum", MetricKind::Sum),
@@ -86,73 +85,37 @@ fn metrics_are_those_of_all_ranks() {
 }
 
 #[test]
-fn fingerprints_tell_weights_apart() {
-    let prints = on_ranks(&ranks(2), 2, |rank, strategy| {
-        let strategy = strategy.unwrap();
-        let empty = strategy.fingerprint().unwrap();
-        let initial = tensor(&[1f32, 2.0], &[2]);
-        let new = named("w", Aggregation::None);
-        let variable = variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
-        let first = strategy.fingerprint().unwrap();
-        // Outside of replica context each rank assigns for itself.
-        let value = Value::Tensor(tensor(&[rank as f32, 0.0], &[2]));
-        assign(&variable, Assignment::Assign, &value).unwrap();
-        let apart = strategy.fingerprint().unwrap();
-        assign(&variable, Assignment::Assign, &Value::Tensor(initial)).unwrap();
-        assert_eq!(strategy.fingerprint().unwrap(), first);
-        drop(variable);
-        assert_eq!(strategy.fingerprint().unwrap(), empty);
-        (first, apart)
-    });
-    assert_eq!(prints[0].0, prints[1].0);
-    assert_ne!(prints[0].1, prints[1].1);
-}
-
-#[test]
 fn weights_are_compared_when_it_is_due() {
-    let ranks = ranks(3);
-    std::thread::scope(|scope| {
-        for rank in &ranks {
-            let options = Options {
-                cpu_replicas: 1,
-                communicator: Some(Arc::clone(rank) as _),
-                fingerprint_interval: 2,
-                ..Options::default()
-            };
-            scope.spawn(move || {
-                let strategy = Strategy::new(&options).unwrap();
-                let initial = tensor(&[0f32], &[1]);
-                let new = named("w", Aggregation::Sum);
-                let variable =
-                    variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
-                let one = || Value::Tensor(tensor(&[1f32], &[1]));
-                let step = |_: &ReplicaContext| {
-                    assign(&variable, Assignment::Add, &one())?;
-                    Ok(None)
-                };
-                let value = || read(&variable).unwrap().to_vec::<f32>().unwrap()[0];
-                for _ in 0..3 {
-                    strategy.run(&step, None).unwrap();
-                }
-                if rank.rank() == 2 {
-                    assign(&variable, Assignment::Add, &one()).unwrap();
-                }
-                // The fourth step comes before the comparison after four.
-                strategy.run(&step, None).unwrap();
-                let before = value();
-                let error = strategy.run(&step, None).unwrap_err();
-                assert_eq!(error.status(), Status::DataLoss, "{error}");
-                for part in ["after step 4", "rank 0", "rank 2"] {
-                    assert!(error.to_string().contains(part), "{error}");
-                }
-                assert_eq!(value(), before);
-                if rank.rank() == 2 {
-                    assign(&variable, Assignment::Subtract, &one()).unwrap();
-                }
-                strategy.run(&step, None).unwrap();
-                assert_eq!(value(), 15.0);
-            });
+    let options = |_| Options { fingerprint_interval: 2, bind_threads: false, ..super::options(1) };
+    on_ranks_of(&ranks(3), options, |rank, strategy| {
+        let strategy = strategy.unwrap();
+        let variable = variable(&strategy, "w", Aggregation::Sum, &tensor(&[0f32], &[1]));
+        let one = || Value::Tensor(tensor(&[1f32], &[1]));
+        let step = |_: &ReplicaContext| {
+            assign(&variable, Assignment::Add, &one())?;
+            Ok(None)
+        };
+        let value = || read(&variable).unwrap().to_vec::<f32>().unwrap()[0];
+        for _ in 0..3 {
+            strategy.run(&step, None).unwrap();
         }
+        if rank == 2 {
+            assign(&variable, Assignment::Add, &one()).unwrap();
+        }
+        // The fourth step comes before the comparison after four.
+        strategy.run(&step, None).unwrap();
+        let before = value();
+        let error = strategy.run(&step, None).unwrap_err();
+        assert_eq!(error.status(), Status::DataLoss, "{error}");
+        for part in ["after step 4", "rank 0", "rank 2"] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
+        assert_eq!(value(), before);
+        if rank == 2 {
+            assign(&variable, Assignment::Subtract, &one()).unwrap();
+        }
+        strategy.run(&step, None).unwrap();
+        assert_eq!(value(), 15.0);
     });
 }
 
@@ -162,10 +125,8 @@ fn steps_are_checked_on_all_ranks() {
     for wrong in [None, Some(0), Some(1)] {
         on_ranks(&ranks(2), 2, |rank, strategy| {
             let strategy = strategy.unwrap();
-            let initial = tensor(&[0f32], &[1]);
-            let new = named("w", Aggregation::None);
-            let variable =
-                variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
+            let zero = tensor(&[0f32], &[1]);
+            let variable = variable(&strategy, "w", Aggregation::None, &zero);
             let gradients = Gradients::new(
                 strategy.id(),
                 strategy.replica_devices(),

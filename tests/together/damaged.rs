@@ -68,8 +68,7 @@ impl Communicator for Damaging {
 fn train(strategy: &Strategy) -> Result<()> {
     let make = |name: &str, shape: &[usize]| {
         let value = tensor(&vec![0.5f32; shape.iter().product()], shape);
-        let new = named(name, Aggregation::None);
-        variables::create(Some(strategy), new, Initial::Value(&value))
+        variables::create(Some(strategy), named(name, Aggregation::None), Initial::Value(&value))
     };
     let variables = [make("dense", &[5])?, make("rows", &[6, 4])?];
     let options = GradientsOptions { row_sparse: &[false, true], ..GradientsOptions::default() };

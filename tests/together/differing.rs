@@ -4,7 +4,7 @@
 use umbo::error::{Result, Status};
 use umbo::input::{
     Dataset, DistributeOptions, PassIterator, Sharding, ShuffleOptions, Splitting,
-    distribute_dataset, distribute_datasets_from_function, split_for,
+    distribute_dataset, split_for,
 };
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::values::Value;
@@ -38,18 +38,8 @@ impl Reading {
         rows.repeat(self.rounds).unwrap().batch(self.batch, false).unwrap()
     }
 
-    fn iterator(
-        self,
-        strategy: &Strategy,
-        options: &DistributeOptions,
-        from_function: bool,
-    ) -> PassIterator {
-        let dataset = self.dataset();
-        let distributed = match from_function {
-            true => distribute_datasets_from_function(strategy, |_| Ok(dataset), options),
-            false => distribute_dataset(strategy, &dataset, options),
-        };
-        let distributed = distributed.unwrap();
+    fn iterator(self, strategy: &Strategy, options: &DistributeOptions) -> PassIterator {
+        let distributed = distribute_dataset(strategy, &self.dataset(), options).unwrap();
         (0..self.iterators).for_each(|_| drop(distributed.iterator().unwrap()));
         distributed.iterator().unwrap()
     }
@@ -118,7 +108,7 @@ fn ranks_that_read_other_data_are_told_in_the_first_step() {
                 let came = on_ranks(&ranks(size), replicas, |rank, strategy| {
                     let strategy = strategy.unwrap();
                     let reading = if rank == wrong { other } else { ALIKE };
-                    let iterator = reading.iterator(&strategy, &options, false);
+                    let iterator = reading.iterator(&strategy, &options);
                     reading.begin(&iterator);
                     let element = iterator.next().unwrap();
                     step(&strategy, element).unwrap_err()
@@ -134,35 +124,12 @@ fn ranks_that_read_other_data_are_told_in_the_first_step() {
     }
 }
 
-/// Also where it shows only later; and the ranks go on once they have read the same.
-#[test]
-fn a_rank_that_takes_one_element_more_is_told_and_may_catch_up() {
-    for wrong in 0..3 {
-        on_ranks(&ranks(3), 1, |rank, strategy| {
-            let strategy = strategy.unwrap();
-            let iterator = ALIKE.iterator(&strategy, &DistributeOptions::default(), false);
-            step(&strategy, iterator.next().unwrap()).unwrap();
-            if rank == wrong {
-                iterator.next().unwrap();
-            }
-            let error = step(&strategy, iterator.next().unwrap()).unwrap_err();
-            let text = error.to_string();
-            assert_names(&text, (3, wrong), "the number of its element", ["2", "1"]);
-            assert!(text.contains("step 2"), "{text}");
-            if rank != wrong {
-                iterator.next().unwrap();
-            }
-            step(&strategy, iterator.next().unwrap()).unwrap();
-        });
-    }
-}
-
 /// A place that was restored has the numbers and the seed that it was saved with, on whatever number of ranks.
 #[test]
 fn restored_places_are_compared_as_they_were_saved() {
     let saved = on_ranks(&ranks(2), 1, |_, strategy| {
         let strategy = strategy.unwrap();
-        let iterator = ALIKE.iterator(&strategy, &DistributeOptions::default(), false);
+        let iterator = ALIKE.iterator(&strategy, &DistributeOptions::default());
         iterator.next().unwrap();
         let first = iterator.save_position().unwrap();
         iterator.next().unwrap();
@@ -175,7 +142,7 @@ fn restored_places_are_compared_as_they_were_saved() {
             let strategy = strategy.unwrap();
             // Drawn by each process.
             let reading = Reading { seed: 100 + rank as u64, ..ALIKE };
-            let iterator = reading.iterator(&strategy, &DistributeOptions::default(), false);
+            let iterator = reading.iterator(&strategy, &DistributeOptions::default());
             let place = if wrong == Some(rank) { second } else { first };
             iterator.restore_position(place).unwrap();
             let stepped = step(&strategy, iterator.next().unwrap());
@@ -190,13 +157,13 @@ fn restored_places_are_compared_as_they_were_saved() {
     }
 }
 
-/// All that a run gets is compared, not the first of it alone.
+/// All that a run gets is compared, not the first of it alone, and also in later steps.
 #[test]
 fn elements_of_several_iterators_are_compared() {
     on_ranks(&ranks(3), 2, |rank, strategy| {
         let strategy = strategy.unwrap();
         let options = DistributeOptions::default();
-        let [first, second] = [(); 2].map(|()| ALIKE.iterator(&strategy, &options, false));
+        let [first, second] = [(); 2].map(|()| ALIKE.iterator(&strategy, &options));
         let both = || {
             let both = [&first, &second].map(|iterator| iterator.next().unwrap().unwrap());
             Value::tuple(both.to_vec()).unwrap()
@@ -207,6 +174,12 @@ fn elements_of_several_iterators_are_compared() {
         }
         let text = step(&strategy, Some(both())).unwrap_err().to_string();
         assert_names(&text, (3, 2), "the number of its element", ["2", "1"]);
+        assert!(text.contains("step 2"), "{text}");
+        // The ranks go on once they have read the same.
+        if rank != 2 {
+            second.next().unwrap();
+        }
+        step(&strategy, Some(both())).unwrap();
     });
 }
 
@@ -227,21 +200,18 @@ fn batches_of_the_program_are_compared_too() {
 #[test]
 fn data_of_a_rank_s_own_may_differ() {
     for (other, ..) in OTHERWISE {
-        for from_function in [false, true] {
-            let options =
-                DistributeOptions { sharding: Sharding::Off, ..DistributeOptions::default() };
-            let steps = on_ranks(&ranks(3), 2, |rank, strategy| {
-                let strategy = strategy.unwrap();
-                let reading = if rank == 1 { other } else { ALIKE };
-                let iterator = reading.iterator(&strategy, &options, from_function);
-                let mut steps = 0;
-                while let Some(element) = iterator.next().unwrap() {
-                    step(&strategy, Some(element)).unwrap();
-                    steps += 1;
-                }
-                steps
-            });
-            assert!(steps[0] > 1 && steps.iter().all(|count| *count == steps[0]), "{steps:?}");
-        }
+        let options = DistributeOptions { sharding: Sharding::Off, ..DistributeOptions::default() };
+        let steps = on_ranks(&ranks(3), 2, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            let reading = if rank == 1 { other } else { ALIKE };
+            let iterator = reading.iterator(&strategy, &options);
+            let mut steps = 0;
+            while let Some(element) = iterator.next().unwrap() {
+                step(&strategy, Some(element)).unwrap();
+                steps += 1;
+            }
+            steps
+        });
+        assert!(steps[0] > 1 && steps.iter().all(|count| *count == steps[0]), "{steps:?}");
     }
 }

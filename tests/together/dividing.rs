@@ -2,7 +2,6 @@
 //! bits of one process, for every rule and whatever else is done to the same variables.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use umbo::error::Status;
 use umbo::kernels::update::tiles::Tile;
@@ -18,14 +17,16 @@ use umbo::optimizer::{
     ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling, NonFinite,
     Optimizer, Settings, UpdateRule, apply, apply_with,
 };
-use umbo::strategy::variables::{self, Initial, bring_in_step, current_copy, read};
+use umbo::strategy::variables::{bring_in_step, current_copy, read};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::DType;
 use umbo::values::variable::{Aggregation, Variable};
 
 use super::engine::{job, ranks};
 use super::reproducible::chosen;
-use super::{alone, bytes, copy_into, named, on_ranks, on_ranks_of, tensor};
+use super::{
+    alone, bytes, copy_into, on_ranks, on_ranks_of, tensor, tensor_of, try_to_copy_into, variable,
+};
 
 /// A rule, by name.
 pub type Make = fn() -> Box<dyn UpdateRule>;
@@ -72,7 +73,7 @@ fn custom() -> Box<dyn UpdateRule> {
 /// Of less than a tile, of some tiles with a rest, and of more chunks than one.
 const SHAPES: [&[usize]; 6] = [&[5], &[1024], &[3, 700], &[], &[0, 4], &[9, 2048]];
 
-fn numbers(seed: usize, count: usize) -> Vec<f32> {
+pub fn numbers(seed: usize, count: usize) -> Vec<f32> {
     let number = |at: usize| ((at * 7919 + seed * 104_729 + 13) % 2003) as f32 / 1001.0 - 0.97;
     (0..count).map(number).collect()
 }
@@ -80,8 +81,7 @@ fn numbers(seed: usize, count: usize) -> Vec<f32> {
 pub fn make(strategy: &Strategy, shapes: &[&[usize]]) -> Vec<Variable> {
     let make = |(index, shape): (usize, &&[usize])| {
         let value = tensor(&numbers(index, shape.iter().product()), shape);
-        let new = named(&format!("v{index}"), Aggregation::None);
-        variables::create(Some(strategy), new, Initial::Value(&value)).unwrap()
+        variable(strategy, &format!("v{index}"), Aggregation::None, &value)
     };
     shapes.iter().enumerate().map(make).collect()
 }
@@ -111,20 +111,14 @@ pub fn contribute(
         if gradients.is_row_sparse(index) {
             let rows = [replica as i64 % 3, 2, 2];
             let added = gradients.add_rows_in(context, index, rows.len())?;
-            copy_into(&added.indices, &tensor(&rows, &[rows.len()]));
+            try_to_copy_into(&added.indices, &tensor(&rows, &[rows.len()]))?;
             let shape = added.values.shape();
-            copy_into(&added.values, &tensor(&numbers(seed, shape.elements()), &shape));
+            try_to_copy_into(&added.values, &tensor(&numbers(seed, shape.elements()), &shape))?;
             continue;
         }
         let view = gradients.view_in(context, index, GradientMode::Overwrite)?;
         let values = numbers(seed, count);
-        let halves = || values.iter().map(|&it| half::f16::from_f32(it)).collect::<Vec<_>>();
-        let doubles = || values.iter().map(|&it| f64::from(it)).collect::<Vec<_>>();
-        match view.dtype() {
-            DType::Float16 => copy_into(view, &tensor(&halves(), &view.shape())),
-            DType::Float64 => copy_into(view, &tensor(&doubles(), &view.shape())),
-            _ => copy_into(view, &tensor(&values, &view.shape())),
-        }
+        try_to_copy_into(view, &tensor_of(view.dtype(), &values, &view.shape()))?;
     }
     gradients.submit_in(context, Some(1.0 + replica as f64))
 }
@@ -201,86 +195,29 @@ pub fn train(strategy: Strategy, rule: Box<dyn UpdateRule>, plan: Plan) -> Vec<V
     all
 }
 
+/// Each device has a replica, or the number of replicas was chosen: then their shares of ranks and devices are not
+/// equal, and runs are accumulated over all ranks. Some of the ranks are strict.
 #[test]
 fn every_rule_divided_comes_to_the_bits_of_one_process() {
-    let splits = [(2, 1), (2, 2), (3, 1), (3, 2), (5, 1)];
-    let mut number = 0;
-    for make in RULES {
-        for plan in plans() {
-            let (size, replicas) = splits[number % splits.len()];
-            number += 1;
-            let expected = train(alone(size * replicas), make(), plan);
-            let ranks = job(size, Some(number as u64), None);
-            let came =
-                on_ranks(&ranks, replicas, |_, strategy| train(strategy.unwrap(), make(), plan));
-            for came in came {
-                let rule = make();
-                assert!(came == expected, "{rule:?}, {size}×{replicas}, {plan:?}");
-            }
-        }
-    }
-}
-
-/// The same where the number of replicas was chosen: their shares of ranks and devices are not equal, and runs are
-/// accumulated over all ranks. Some of the ranks are strict.
-#[test]
-fn every_rule_divided_has_the_bits_of_its_replicas() {
-    const REPLICAS: usize = 7;
-    let splits = [(2, 1), (3, 2), (4, 1), (2, 3), (5, 1)];
-    let mut number = 0;
-    for make in RULES {
-        for plan in plans() {
-            let (size, devices) = splits[number % splits.len()];
-            number += 1;
-            let expected = train(alone(REPLICAS), make(), plan);
+    let splits = [(2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (2, 3), (5, 1)];
+    let cases =
+        RULES.into_iter().flat_map(|make| plans().into_iter().map(move |plan| (make, plan)));
+    for (number, (make, plan)) in cases.enumerate() {
+        for in_sync in [0, 7] {
+            let (size, devices) = splits[(number + in_sync / 2) % splits.len()];
+            let all = if in_sync == 0 { size * devices } else { in_sync };
+            let expected = train(alone(all), make(), plan);
             let options = |rank: usize| Options {
                 strict: (rank + number).is_multiple_of(3),
-                ..chosen(rank, devices, REPLICAS)
+                ..chosen(rank, devices, in_sync)
             };
             let ranks = job(size, Some(number as u64), None);
             let came =
                 on_ranks_of(&ranks, options, |_, strategy| train(strategy.unwrap(), make(), plan));
             for came in came {
                 let rule = make();
-                assert!(came == expected, "{rule:?}, {size}×{devices}, {plan:?}");
+                assert!(came == expected, "{rule:?}, {all} on {size}×{devices}, {plan:?}");
             }
-        }
-    }
-}
-
-/// Bytes of state, counted.
-#[test]
-fn each_rank_keeps_its_share_of_the_state() {
-    let shapes: [&[usize]; 7] = [&[80, 400], &[400], &[400, 20], &[100], &[100, 7], &[7], &[1]];
-    let bytes_of = |strategy: Strategy, rule: Box<dyn UpdateRule>| {
-        let variables = make(&strategy, &shapes);
-        let gradients = gradients(&strategy, &variables, GradientsOptions::default());
-        let optimizer = Optimizer::new(strategy.id(), rule, 0.05).unwrap();
-        for step in 0..2 {
-            strategy
-                .run(
-                    &|context: &ReplicaContext| {
-                        contribute(context, &gradients, step).map(|()| None)
-                    },
-                    None,
-                )
-                .unwrap();
-            apply(&optimizer, &gradients).unwrap();
-        }
-        optimizer.state_bytes()
-    };
-    for make in RULES {
-        let slots = make().slots().len();
-        let whole = bytes_of(alone(2), make());
-        let elements: usize = shapes.iter().map(|shape| shape.iter().product::<usize>()).sum();
-        assert_eq!(whole, slots * elements * 4);
-        for size in [2, 4] {
-            let parts =
-                on_ranks(&ranks(size), 1, |_, strategy| bytes_of(strategy.unwrap(), make()));
-            assert_eq!(parts.iter().sum::<usize>(), whole);
-            // No rank has more than its share and two tiles of each slot.
-            let most = whole / size + 2 * 1024 * 4 * slots;
-            assert!(parts.iter().all(|&part| part <= most), "{parts:?} of {whole}");
         }
     }
 }
@@ -318,6 +255,17 @@ fn what_ranks_exchange_is_what_a_ring_would() {
     assert!(of_step <= payload + 8 * 1024 + 8 * 256 * (size + 1), "{of_step} for {payload}");
 }
 
+/// That ranks come to what one process does.
+#[track_caller]
+fn is_as_alone(program: impl Fn(Strategy) -> Vec<Vec<u8>> + Sync) {
+    for (size, replicas) in [(2, 1), (2, 2), (3, 2), (4, 1)] {
+        let expected = program(alone(size * replicas));
+        for came in on_ranks(&ranks(size), replicas, |_, strategy| program(strategy.unwrap())) {
+            assert!(came == expected, "{size}×{replicas}");
+        }
+    }
+}
+
 /// A variable that is updated by all of its elements and by rows in turn: its state is where it is needed.
 #[test]
 fn rows_and_all_elements_of_one_variable_share_its_state() {
@@ -343,12 +291,7 @@ fn rows_and_all_elements_of_one_variable_share_its_state() {
         }
         all
     };
-    for (size, replicas) in [(2, 1), (2, 2), (3, 1), (4, 2)] {
-        let expected = program(alone(size * replicas));
-        for came in on_ranks(&ranks(size), replicas, |_, strategy| program(strategy.unwrap())) {
-            assert!(came == expected, "{size}×{replicas}");
-        }
-    }
+    is_as_alone(program);
 }
 
 /// State that is set, and low-precision copies, which follow the weights of all parts.
@@ -391,12 +334,7 @@ fn state_is_set_and_copies_follow() {
         }
         all
     };
-    for (size, replicas) in [(2, 1), (3, 2), (4, 1)] {
-        let expected = program(alone(size * replicas));
-        for came in on_ranks(&ranks(size), replicas, |_, strategy| program(strategy.unwrap())) {
-            assert!(came == expected, "{size}×{replicas}");
-        }
-    }
+    is_as_alone(program);
 }
 
 /// Two applies to one variable at one commit point, of which the second would have to know what the first
@@ -433,54 +371,4 @@ fn one_apply_to_a_variable_waits_for_a_commit_point() {
             assert!(matches!(apply(optimizer, gradients), Ok(umbo::optimizer::Applied::Done(_))));
         }
     });
-}
-
-/// A rank dies at each of its calls in turn, in updates that need every kind of exchange: weights and state
-/// are those of some step, on all that are left of the same step or of two that follow each other.
-#[test]
-fn deaths_leave_no_part_half_done() {
-    let steps = AtomicUsize::new(0);
-    let after = |strategy: Strategy| {
-        let variables = make(&strategy, &[&[2500], &[3]]);
-        let gradients = gradients(&strategy, &variables, GradientsOptions::default());
-        let rule = Adam::lamb(0.9, 0.999, 1e-6, 0.01).unwrap();
-        let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.05).unwrap();
-        let clipped = Settings { global_clip_norm: Some(0.3), ..Settings::default() };
-        optimizer.configure(clipped).unwrap();
-        let weights = || -> Vec<_> {
-            variables.iter().map(|variable| bytes(&read(variable).unwrap())).collect()
-        };
-        let mut all = vec![weights()];
-        for step in 0..3 {
-            let callback = |context: &ReplicaContext| {
-                contribute(context, &gradients, step)?;
-                apply(&optimizer, &gradients)?;
-                Ok(None)
-            };
-            if strategy.run(&callback, None).is_err() {
-                // As before the step, as far as this rank can tell.
-                assert!(weights() == all[step]);
-                assert_eq!(optimizer.iterations(), step as u64);
-                return (all, true);
-            }
-            steps.fetch_add(1, Ordering::Relaxed);
-            all.push(weights());
-        }
-        (all, false)
-    };
-    let (expected, _) = after(alone(4));
-    for at in 8.. {
-        let job = job(2, Some(at), Some((1, at)));
-        let came = on_ranks(&job, 2, |_, strategy| {
-            let strategy = strategy.ok()?;
-            Some(after(strategy))
-        });
-        for (all, _) in came.iter().flatten() {
-            assert!(*all == expected[..all.len()], "death at {at}");
-        }
-        if came.iter().flatten().all(|(_, failed)| !failed) {
-            assert!(at > 20);
-            return;
-        }
-    }
 }

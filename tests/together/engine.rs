@@ -26,8 +26,6 @@ struct Round {
     taken: usize,
     /// The rank that has died.
     dead: Option<usize>,
-    /// How many calls have been completed by all.
-    calls: u64,
 }
 
 /// Where the ranks meet.
@@ -197,7 +195,6 @@ impl Rank {
         if round.taken == self.size {
             round.taken = 0;
             round.number += 1;
-            round.calls += 1;
             round.sent.iter_mut().for_each(|sent| *sent = None);
             self.hall.changed.notify_all();
         }

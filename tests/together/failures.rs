@@ -1,13 +1,8 @@
 //! What fails on one rank fails on all, and leaves nothing behind.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use umbo::collectives::{Assignment, ReduceOp};
 use umbo::error::{Error, Status};
-use umbo::strategy::cancellation::Cancellation;
 use umbo::strategy::collective::ReductionOptions;
-use umbo::strategy::run::Limits;
 use umbo::strategy::variables::{self, Initial, assign, read};
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::tensor::DType;
@@ -15,7 +10,7 @@ use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Variable};
 
 use super::engine::{hanging, job, ranks};
-use super::{named, on_ranks, tensor};
+use super::{named, on_ranks, on_ranks_of, tensor};
 
 fn counter(strategy: &Strategy) -> Variable {
     counter_or_nothing(strategy).unwrap()
@@ -37,76 +32,38 @@ fn count(variable: &Variable) -> impl Fn(&ReplicaContext) -> umbo::error::Result
     }
 }
 
-/// Where in the step the rank fails.
+/// Where the rank fails; `nested` has the places within a step.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Arguments,
-    BeforeAssignment,
-    AfterAssignment,
-    InMergeCall,
     Update,
 }
 
 #[test]
-fn a_failure_of_one_rank_fails_the_step_on_all() {
+fn a_call_that_fails_on_one_rank_fails_on_all() {
     use Place::*;
-    for place in [Arguments, BeforeAssignment, AfterAssignment, InMergeCall, Update] {
+    for place in [Arguments, Update] {
         for failing in 0..3 {
             on_ranks(&job(3, Some(5), None), 2, |rank, strategy| {
                 let strategy = strategy.unwrap();
                 let variable = counter(&strategy);
                 strategy.run(&count(&variable), None).unwrap();
                 let fails = rank == failing;
-                let out = |context: &ReplicaContext| match fails && context.replica() == 1 {
-                    true => Err(Error::OutOfRange {
-                        argument: "index".into(),
-                        problem: "the one that was told to".into(),
-                    }),
-                    false => Ok(()),
-                };
-                let step = |context: &ReplicaContext| {
-                    if matches!(place, BeforeAssignment) {
-                        out(context)?;
-                    }
-                    assign(&variable, Assignment::Add, &one())?;
-                    if matches!(place, InMergeCall) {
-                        let operation = umbo::strategy::merge::Operation::MergeCall { function: 1 };
-                        context.synchronize(
-                            operation,
-                            None,
-                            Box::new(move |_, _| match fails {
-                                true => {
-                                    Err(Error::out_of_range("index", "the one that was told to"))
-                                }
-                                false => Ok(None),
-                            }),
-                        )?;
-                        assign(&variable, Assignment::Add, &one())?;
-                    }
-                    if matches!(place, AfterAssignment) {
-                        out(context)?;
-                    }
-                    Ok(None)
-                };
                 let short = Value::per_replica(vec![tensor(&[1f32], &[1])]).unwrap();
                 let error = match place {
-                    Update => strategy
-                        .update(&variable, None, move |variable, _| {
-                            assign(variable, Assignment::Add, &one())?;
-                            match fails {
-                                true => {
-                                    Err(Error::out_of_range("index", "the one that was told to"))
-                                }
-                                false => Ok(None),
-                            }
-                        })
-                        .unwrap_err(),
-                    Arguments => strategy.run(&step, fails.then(|| short.clone())).unwrap_err(),
-                    _ => strategy.run(&step, None).unwrap_err(),
+                    Arguments => strategy.run(&count(&variable), fails.then_some(short)),
+                    Update => strategy.update(&variable, None, move |variable, _| {
+                        assign(variable, Assignment::Add, &one())?;
+                        match fails {
+                            true => Err(Error::out_of_range("index", "the one that was told to")),
+                            false => Ok(None),
+                        }
+                    }),
                 };
+                let error = error.unwrap_err();
                 let status = match place {
                     Arguments => Status::InvalidArgument,
-                    _ => Status::OutOfRange,
+                    Update => Status::OutOfRange,
                 };
                 let text = error.to_string();
                 assert_eq!(error.status(), status, "{place:?}: {text}");
@@ -176,66 +133,13 @@ fn ranks_that_disagree_are_told_who_is_where() {
 }
 
 #[test]
-fn limits_of_one_rank_reach_the_others() {
-    for by_token in [false, true] {
-        on_ranks(&ranks(3), 2, |rank, strategy| {
-            let strategy = strategy.unwrap();
-            let variable = counter(&strategy);
-            let token = Cancellation::new();
-            let limits = match (rank, by_token) {
-                (1, true) => Limits { cancellation: Some(token.clone()), ..Limits::default() },
-                (1, false) => Limits {
-                    deadline: Some(std::time::Instant::now() + Duration::from_millis(20)),
-                    ..Limits::default()
-                },
-                _ => Limits::default(),
-            };
-            let target = variable.clone();
-            let step = move |context: &ReplicaContext| {
-                assign(&target, Assignment::Add, &one())?;
-                while rank == 1 && context.replica() == 1 && !context.is_cancelled() {
-                    token.cancel();
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                Ok(None)
-            };
-            let step = Arc::new(move |context: &ReplicaContext| match by_token || rank != 1 {
-                true => step(context),
-                false => {
-                    while !context.is_cancelled() {
-                        std::thread::sleep(Duration::from_millis(1));
-                    }
-                    step(context)
-                }
-            });
-            let error = strategy.run_within(step, None, limits, None).unwrap_err();
-            let expected = if by_token { Status::Cancelled } else { Status::DeadlineExceeded };
-            assert_eq!(error.status(), expected, "{error}");
-            assert_eq!(error.to_string().contains("rank 1 failed"), rank != 1, "{error}");
-            assert_eq!(value(&variable), 0.0);
-            strategy.synchronize().unwrap();
-            strategy.run(&count(&variable), None).unwrap();
-            assert_eq!(value(&variable), 6.0);
-        });
-    }
-}
-
-#[test]
 fn variables_are_made_together() {
     on_ranks(&ranks(2), 1, |rank, strategy| {
         let strategy = strategy.unwrap();
         let make = |name: &str, shape: &[usize]| {
-            let value = umbo::tensor::Tensor::zeros(
-                DType::Float32,
-                umbo::tensor::Shape::new(shape).unwrap(),
-                umbo::device::DeviceId::HOST,
-            )
-            .unwrap();
-            variables::create(
-                Some(&strategy),
-                named(name, Aggregation::Sum),
-                Initial::Value(&value),
-            )
+            let value = tensor(&vec![0f32; shape.iter().product()], shape);
+            let new = named(name, Aggregation::Sum);
+            variables::create(Some(&strategy), new, Initial::Value(&value))
         };
         let error = make(["left", "right"][rank], &[2]).unwrap_err();
         assert!(error.to_string().contains("variable 'left'"), "{error}");
@@ -261,19 +165,8 @@ fn variables_are_made_together() {
 
 #[test]
 fn strategies_are_made_together() {
-    let ranks = ranks(2);
-    let errors: Vec<Error> = std::thread::scope(|scope| {
-        let make = |rank: usize| {
-            let options = umbo::strategy::Options {
-                cpu_replicas: if rank == 0 { 1 } else { 9999 },
-                communicator: Some(Arc::clone(&ranks[rank]) as _),
-                ..Default::default()
-            };
-            scope.spawn(move || Strategy::new(&options).map(drop).unwrap_err())
-        };
-        let threads = [make(0), make(1)];
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
+    let options = |rank| super::options([1, 9999][rank]);
+    let errors = on_ranks_of(&ranks(2), options, |_, made| made.err().unwrap());
     assert!(errors[0].to_string().contains("rank 1 failed: INVALID_ARGUMENT: cpu_replicas"));
     assert!(matches!(errors[1], Error::InvalidArgument { .. }), "{}", errors[1]);
 }

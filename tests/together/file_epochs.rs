@@ -17,15 +17,17 @@ use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer};
 use umbo::strategy::cancellation::Cancellation;
 use umbo::strategy::run::Limits;
-use umbo::strategy::variables::{self, Initial, assign, read};
+use umbo::strategy::variables::{assign, read};
 use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
 use umbo::training::Epoch;
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Variable};
 
 use super::engine::{Rank, job, ranks};
-use super::on_gpus::{placed, tried};
-use super::{named, on_ranks_of, tensor};
+use super::on_gpus::tried;
+use super::passed_over::epoch_over;
+use super::reproducible::chosen;
+use super::{on_ranks_of, tensor, variable};
 
 /// What ends the first epoch, on one rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,7 +112,7 @@ impl Plan {
             false => (replicas, 0),
             true => (replicas.div_ceil(2), size * replicas),
         };
-        Options { replicas_in_sync, bind_threads: false, ..placed(rank, devices) }
+        chosen(rank, devices, replicas_in_sync)
     }
 
     fn distribution(&self) -> DistributeOptions {
@@ -215,13 +217,9 @@ struct Program {
 
 impl Program {
     fn new(strategy: Strategy) -> Program {
-        let make = |name: &str, aggregation| {
-            let new = named(name, aggregation);
-            let initial = tensor(&[0f32, 0.0], &[2]);
-            variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap()
-        };
-        let (assigned, updated) =
-            (make("assigned", Aggregation::Sum), make("updated", Aggregation::None));
+        let zeros = tensor(&[0f32, 0.0], &[2]);
+        let assigned = variable(&strategy, "assigned", Aggregation::Sum, &zeros);
+        let updated = variable(&strategy, "updated", Aggregation::None, &zeros);
         let (id, devices) = (strategy.id(), strategy.replica_devices());
         let gradients =
             Gradients::new(id, devices, vec![updated.clone()], LossReduction::GlobalMean).unwrap();
@@ -250,17 +248,9 @@ impl Program {
             Ok(None)
         };
         let step: Arc<ReplicaFunction> = Arc::new(step);
-        let epoch = Epoch {
-            strategy: &self.strategy,
-            iterator,
-            update: Some((Arc::clone(&self.optimizer), Arc::clone(&self.gradients))),
-            metrics: None,
-            limits,
-            max_steps,
-            flush: true,
-            keep_metrics: false,
-            reset: true,
-        };
+        let update = Some((Arc::clone(&self.optimizer), Arc::clone(&self.gradients)));
+        let over = epoch_over(&self.strategy, iterator);
+        let epoch = Epoch { update, limits, max_steps, reset: true, ..over };
         let report = epoch.run(step, None, &mut |_, _| {
             self.log.count();
             Ok(())

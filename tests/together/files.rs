@@ -4,15 +4,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use umbo::error::{Error, Result, Status};
+use umbo::error::{Result, Status};
 use umbo::input::{
-    Dataset, DistributeOptions, DistributedDataset, File, FilesOptions, MapOptions, PassIterator,
-    Sharding, ShuffleOptions, Splitting, distribute_dataset,
+    Dataset, DistributeOptions, DistributedDataset, File, FilesOptions, MapOptions, Sharding,
+    ShuffleOptions, distribute_dataset,
 };
-use umbo::strategy::{Options, Strategy};
+use umbo::strategy::Strategy;
 use umbo::values::Value;
 
 use super::engine::{job, ranks};
+use super::input::{parts, rows as rows_of, steps};
 use super::{alone, on_ranks, tensor};
 
 /// The rows 100·i, 100·i + 1, ... of file i, as many as its name says.
@@ -42,28 +43,6 @@ fn some(sizes: &[usize]) -> Dataset {
 
 fn by_files() -> DistributeOptions {
     DistributeOptions { sharding: Sharding::File, ..DistributeOptions::default() }
-}
-
-/// A step: the rows of each of the strategy's replicas.
-type Step = Vec<Vec<i32>>;
-
-fn parts(strategy: &Strategy, element: &Value) -> Step {
-    let part = |replica| {
-        let component = element.component(replica).unwrap();
-        let rows = component.tensor_of(0).unwrap().to_vec::<i32>().unwrap();
-        assert_eq!(element.examples_of(replica), Some(rows.len() as u64));
-        rows
-    };
-    (0..strategy.num_replicas()).map(part).collect()
-}
-
-fn steps(strategy: &Strategy, iterator: &PassIterator) -> Vec<Step> {
-    let mut steps = Vec::new();
-    while let Some(element) = iterator.next().unwrap() {
-        steps.push(parts(strategy, &element));
-    }
-    assert!(iterator.next().unwrap().is_none());
-    steps
 }
 
 /// What a pipeline does behind the files, how often each row comes then, and by how much each is larger.
@@ -139,7 +118,7 @@ const STAGES: &[Stages] = &[
     },
 ];
 
-fn sorted_rows(steps: &[Vec<Step>]) -> BTreeMap<i32, usize> {
+fn sorted_rows(steps: &[Vec<Vec<Vec<i32>>>]) -> BTreeMap<i32, usize> {
     let mut times = BTreeMap::new();
     for row in steps.iter().flatten().flatten().flatten() {
         *times.entry(*row).or_default() += 1;
@@ -226,7 +205,11 @@ fn each_example_comes_once_to_the_rank_that_has_its_file() {
 }
 
 /// The steps of one pass, whose places in between lead to the same steps.
-fn on_and_on(strategy: &Strategy, distributed: &DistributedDataset, what: &str) -> Vec<Step> {
+fn on_and_on(
+    strategy: &Strategy,
+    distributed: &DistributedDataset,
+    what: &str,
+) -> Vec<Vec<Vec<i32>>> {
     let iterator = distributed.iterator().unwrap();
     let (mut seen, mut places) = (Vec::new(), Vec::new());
     loop {
@@ -265,7 +248,7 @@ fn what_cannot_be_dealt_out_is_refused_and_split_by_batches_if_that_is_left_open
         Dataset::from_files(&["2", "2"], |file| rows(file)?.batch(2, false), options)
     };
     let refused: &[(Pipeline, &str)] = &[
-        (|| rows_alone(9)?.batch(4, false), "is not made of files"),
+        (|| rows_of(0..9).batch(4, false), "is not made of files"),
         (|| some(&[5]).batch(4, false), "fewer files (1) than ranks (2)"),
         (|| some(&[5, 2]).take(6)?.batch(4, false), "has take behind them"),
         (|| some(&[5, 2]).skip(1)?.batch(4, false), "has skip behind them"),
@@ -273,7 +256,7 @@ fn what_cannot_be_dealt_out_is_refused_and_split_by_batches_if_that_is_left_open
         (|| Dataset::zip(&[some(&[5, 2]), some(&[5, 2])], None)?.batch(4, false), "has zip"),
         (
             || {
-                let both = [some(&[5, 2]), rows_alone(3)?];
+                let both = [some(&[5, 2]), rows_of(0..3)];
                 Dataset::concatenate(&both)?.batch(4, false)
             },
             "has concatenate with what is not made of files behind them",
@@ -303,11 +286,9 @@ fn what_cannot_be_dealt_out_is_refused_and_split_by_batches_if_that_is_left_open
         });
         assert_eq!(came, expected, "{what}");
     }
-}
-
-fn rows_alone(count: i32) -> Result<Dataset> {
-    let numbers: Vec<i32> = (0..count).collect();
-    Dataset::from_tensor_slices(&Value::Tensor(tensor(&numbers, &[numbers.len()])))
+    let without = rows_of(0..4).batch(2, false).unwrap();
+    let error = distribute_dataset(&alone(2), &without, &by_files()).unwrap_err();
+    assert_eq!(error.status(), Status::InvalidArgument, "one process: {error}");
 }
 
 /// What the components of each element are, in words.
@@ -328,26 +309,6 @@ fn numbered(distributed: &DistributedDataset) -> Vec<String> {
         words.push(of_element);
     }
     words
-}
-
-#[test]
-fn one_process_reads_all_files_and_hears_of_mistakes() {
-    let strategy = alone(2);
-    let data = some(&[3, 0, 4]).batch(4, false).unwrap();
-    for splitting in [Splitting::Ceiling, Splitting::Balanced] {
-        let of = |sharding| {
-            let options = DistributeOptions { splitting, sharding, ..by_files() };
-            let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
-            steps(&strategy, &distributed.iterator().unwrap())
-        };
-        assert_eq!(of(Sharding::File), of(Sharding::Data));
-        assert_eq!(of(Sharding::Auto), of(Sharding::Data));
-    }
-    let without = rows_alone(4).unwrap().batch(2, false).unwrap();
-    let error = distribute_dataset(&strategy, &without, &by_files()).unwrap_err();
-    assert_eq!(error.status(), Status::InvalidArgument, "{error}");
-    let few = some(&[3]).batch(2, false).unwrap();
-    distribute_dataset(&strategy, &few, &by_files()).unwrap();
 }
 
 /// Folders are listed in another order on every machine.
@@ -391,60 +352,4 @@ fn a_place_of_one_rank_is_no_place_of_another() {
         iterator.restore_position(&places[rank]).unwrap();
         assert_eq!(iterator.save_position().unwrap(), places[rank]);
     });
-}
-
-/// A file that one rank cannot open is an error of all, which names it, and nobody else's rows are lost.
-#[test]
-fn a_file_that_one_rank_cannot_open_fails_that_element_on_all() {
-    for failing in 0..4 {
-        let seen = on_ranks(&ranks(2), 2, |rank, strategy| {
-            let strategy = strategy.unwrap();
-            let open = move |file: File<'_>| match file.number == failing {
-                true => Err(Error::NotFound(format!("file {failing} is gone"))),
-                false => rows(file),
-            };
-            let element_spec = Some(some(&[1]).element_spec().clone());
-            let options = FilesOptions { element_spec, ..Default::default() };
-            let data = Dataset::from_files(&["4", "4", "4", "4"], open, options).unwrap();
-            let data = data.batch(4, false).unwrap();
-            let distributed = distribute_dataset(&strategy, &data, &by_files()).unwrap();
-            let iterator = distributed.iterator().unwrap();
-            let (mut seen, mut failures) = (Vec::new(), 0);
-            loop {
-                match iterator.next() {
-                    Ok(Some(element)) => seen.extend(parts(&strategy, &element).concat()),
-                    Ok(None) => break,
-                    Err(error) => {
-                        assert_eq!(error.status(), Status::NotFound, "{error}");
-                        assert!(error.to_string().contains("is gone"), "{error}");
-                        let told = error.to_string().contains("rank");
-                        assert_eq!(told, rank != failing % 2, "{error}");
-                        failures += 1;
-                    }
-                }
-            }
-            assert_eq!(failures, 1);
-            seen
-        });
-        let mut all = seen.concat();
-        all.sort_unstable();
-        let of_file = |file: usize| (0..4).map(move |row| (100 * file + row) as i32);
-        let left: Vec<i32> = (0..4).filter(|&file| file != failing).flat_map(of_file).collect();
-        assert_eq!(all, left, "file {failing}");
-    }
-}
-
-/// Replicas that take turns on a device have their shares of a batch like any others.
-#[test]
-fn a_chosen_number_of_replicas_reads_files_too() {
-    let options = |_| Options { replicas_in_sync: 5, ..super::options(1) };
-    let came = super::on_ranks_of(&ranks(2), options, |_, strategy| {
-        let strategy = strategy.unwrap();
-        let data = some(&[9, 4, 2, 0]).batch(10, false).unwrap();
-        let distributed = distribute_dataset(&strategy, &data, &by_files()).unwrap();
-        steps(&strategy, &distributed.iterator().unwrap())
-    });
-    assert_eq!(came[0].len(), came[1].len());
-    let expected = (0..9).chain(100..104).chain(200..202).map(|row| (row, 1)).collect();
-    assert_eq!(sorted_rows(&came), expected, "{came:?}");
 }

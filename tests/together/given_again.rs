@@ -18,17 +18,19 @@ use umbo::optimizer::adam::Adam;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer};
 use umbo::strategy::cancellation::Cancellation;
 use umbo::strategy::run::Limits;
-use umbo::strategy::variables::{self, Initial, read};
-use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
+use umbo::strategy::variables::read;
+use umbo::strategy::{ReplicaContext, ReplicaFunction, Strategy};
 use umbo::training::Epoch;
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Variable};
 
 use super::engine::job;
-use super::on_gpus::{placed, tried};
+use super::on_gpus::tried;
 use super::pairwise::pairwise;
+use super::passed_over::epoch_over;
+use super::reproducible::chosen;
 use super::saving::Folder;
-use super::{bytes, named, on_ranks_of, tensor};
+use super::{bytes, on_ranks_of, tensor, variable};
 
 /// Replicas of all ranks together, so that the bits are the same however they are spread.
 const IN_SYNC: usize = 6;
@@ -147,8 +149,7 @@ impl Training {
     /// There is no memory for the rows in `short`, once each.
     fn new(plan: &Plan, strategy: Strategy, short: Vec<i32>) -> Training {
         let initial = tensor(&[0.5f32, -0.25, 2.0], &[3]);
-        let new = named("w", Aggregation::None);
-        let weights = variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
+        let weights = variable(&strategy, "w", Aggregation::None, &initial);
         let gradients = Gradients::accumulating(
             strategy.id(),
             strategy.replica_devices(),
@@ -199,17 +200,9 @@ impl Training {
             extra(context)?;
             Ok(None)
         });
-        let epoch = Epoch {
-            strategy: &self.strategy,
-            iterator: &self.iterator,
-            update: Some((Arc::clone(&self.optimizer), Arc::clone(&self.gradients))),
-            metrics: None,
-            limits,
-            max_steps: None,
-            flush: true,
-            keep_metrics: false,
-            reset: true,
-        };
+        let update = Some((Arc::clone(&self.optimizer), Arc::clone(&self.gradients)));
+        let epoch =
+            Epoch { update, limits, reset: true, ..epoch_over(&self.strategy, &self.iterator) };
         let report = epoch
             .run(step, None, &mut |_, _| counted(std::mem::take(&mut *got.lock().unwrap())))?;
         assert!(report.pass_ended);
@@ -352,9 +345,13 @@ fn train(
                 other.restore_position(&place).unwrap();
                 training.iterator = Arc::new(other);
             }
-            // Of several ranks none saves what is accumulated.
             Then::Elsewhere(..)
-                if size > 1 && training.gradients.accumulated_runs().unwrap() > 0 => {}
+                if size > 1 && training.gradients.accumulated_runs().unwrap() > 0 =>
+            {
+                // Of several ranks none saves what is accumulated.
+                let error = training.checkpoint().save(&folder.file()).unwrap_err();
+                assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
+            }
             Then::Elsewhere(..) if before.is_none() => {
                 training.checkpoint().save(&folder.file()).unwrap();
                 break;
@@ -379,10 +376,6 @@ fn check(plan: &Plan, error: &Error) {
     let begins = text.lines().next().unwrap();
     let in_run = begins.contains("of the epoch failed");
     assert_eq!(begins.contains("the next epoch begins with its batch"), in_run, "{text}");
-}
-
-fn options(rank: usize, devices: usize) -> Options {
-    Options { replicas_in_sync: IN_SYNC, bind_threads: false, ..placed(rank, devices) }
 }
 
 /// The rows of each step, of all ranks together, and the weights, which are the same on all.
@@ -430,7 +423,7 @@ fn a_disturbed_training_is_the_undisturbed_one() {
         let size = plan.split.0;
         let first = on_ranks_of(
             &job(size, Some(plan.seed), None),
-            |rank| options(rank, plan.split.1),
+            |rank| chosen(rank, plan.split.1, IN_SYNC),
             |rank, strategy| {
                 let mut disturbance = Disturbance::new(&plan, size);
                 let done = train(&plan, rank, strategy.unwrap(), &mut disturbance, None, &folder);
@@ -448,7 +441,7 @@ fn a_disturbed_training_is_the_undisturbed_one() {
                 disturbances.iter().map(|of_rank| &of_rank.steps).min_by_key(|left| left.len());
             let second = on_ranks_of(
                 &job(size, Some(plan.seed), None),
-                |rank| options(rank, devices),
+                |rank| chosen(rank, devices, IN_SYNC),
                 |rank, strategy| {
                     let mut disturbance = Disturbance::new(&plan, size);
                     disturbance.steps.clone_from(left.unwrap());

@@ -7,7 +7,7 @@ use umbo::collectives::Assignment;
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
 use umbo::optimizer::adam::Adam;
-use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply};
+use umbo::optimizer::{GradientMode, GradientsOptions, Optimizer, apply};
 use umbo::strategy::assign_all::assign_all;
 use umbo::strategy::in_place::create_in_place;
 use umbo::strategy::variables::{assign, current_tensor, read};
@@ -17,6 +17,7 @@ use umbo::tensor::{DType, Layout, Shape, Tensor};
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Variable};
 
+use super::dividing::gradients;
 use super::engine::{job, ranks};
 use super::{alone, bytes, copy_into, named, on_ranks, tensor};
 
@@ -69,14 +70,7 @@ fn train(strategy: &Strategy, block: &Tensor) -> Vec<Vec<u8>> {
     let variables = make(strategy, block, None).unwrap();
     let homes: Vec<usize> = variables.iter().map(home).collect();
     let mut known = vec![bytes(block)];
-    let gradients = Gradients::with_options(
-        strategy.id(),
-        strategy.replica_devices(),
-        variables.clone(),
-        LossReduction::Mean,
-        GradientsOptions::default(),
-    );
-    let gradients = gradients.unwrap();
+    let gradients = gradients(strategy, &variables, GradientsOptions::default());
     let rule = Adam::new(0.9, 0.999, 1e-7).unwrap();
     let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.05).unwrap();
     for step in 0..6 {
@@ -171,20 +165,4 @@ fn views_that_one_rank_cannot_use_are_refused_on_all() {
             }
         }
     }
-}
-
-/// Ranks whose lists of views are not alike are told so.
-#[test]
-fn ranks_that_bring_other_views_are_told() {
-    on_ranks(&ranks(2), 2, |rank, strategy| {
-        let strategy = strategy.unwrap();
-        let block = block(|at| at as f32);
-        let new = named("w", Aggregation::Mean);
-        let own = part(&block, 0, &[3 + rank], false);
-        // SAFETY: nobody else has the block.
-        let error = unsafe { create_in_place(&strategy, vec![(new, own)]) }.unwrap_err();
-        assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
-        assert!(error.to_string().contains("[3]") && error.to_string().contains("[4]"), "{error}");
-        make(&strategy, &block, None).unwrap();
-    });
 }

@@ -8,16 +8,11 @@ use umbo::input::{
     Dataset, DistributeOptions, MapOptions, PassIterator, Sharding, ShuffleOptions, Splitting,
     distribute_dataset, distribute_datasets_from_function, split_for,
 };
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer};
-use umbo::strategy::variables::{self, Initial, read};
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::training::Epoch;
+use umbo::strategy::Strategy;
 use umbo::values::Value;
-use umbo::values::variable::Aggregation;
 
 use super::engine::{job, ranks};
-use super::{alone, named, on_ranks, tensor};
+use super::{alone, on_ranks, tensor};
 
 /// The numbers 0, 1, ... as rows.
 pub fn rows(of: std::ops::Range<i32>) -> Dataset {
@@ -26,7 +21,7 @@ pub fn rows(of: std::ops::Range<i32>) -> Dataset {
 }
 
 /// Of each step the rows of each of the strategy's replicas, and how many examples they say they have.
-fn steps(strategy: &Strategy, iterator: &PassIterator) -> Vec<Vec<Vec<i32>>> {
+pub fn steps(strategy: &Strategy, iterator: &PassIterator) -> Vec<Vec<Vec<i32>>> {
     let mut steps = Vec::new();
     while let Some(element) = iterator.next().unwrap() {
         steps.push(parts(strategy, &element));
@@ -35,7 +30,7 @@ fn steps(strategy: &Strategy, iterator: &PassIterator) -> Vec<Vec<Vec<i32>>> {
     steps
 }
 
-fn parts(strategy: &Strategy, element: &Value) -> Vec<Vec<i32>> {
+pub fn parts(strategy: &Strategy, element: &Value) -> Vec<Vec<i32>> {
     (0..strategy.num_replicas())
         .map(|replica| {
             let component = element.component(replica).unwrap();
@@ -141,47 +136,6 @@ fn ranks_with_data_of_their_own_go_on_together() {
     }
 }
 
-/// An element that fails on one rank is an error of all, and what the others have is not lost.
-#[test]
-fn an_element_that_fails_on_one_rank_keeps_those_of_the_others() {
-    let options = DistributeOptions { sharding: Sharding::Off, ..DistributeOptions::default() };
-    let seen = on_ranks(&ranks(2), 1, |rank, strategy| {
-        let strategy = strategy.unwrap();
-        let fails = move |value: &Value| -> Result<Value> {
-            match value.tensor_of(0)?.to_vec::<i32>()?[0] {
-                12 => Err(Error::NotFound("the third one".into())),
-                _ => Ok(value.clone()),
-            }
-        };
-        let first = 10 * rank as i32;
-        let data = rows(first..first + 4).batch(1, false).unwrap();
-        let data = data.map(fails, MapOptions::default()).unwrap();
-        let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
-        let iterator = distributed.iterator().unwrap();
-        let mut seen = Vec::new();
-        let mut failures = 0;
-        loop {
-            match iterator.next() {
-                Ok(Some(element)) => seen.extend(parts(&strategy, &element).remove(0)),
-                Ok(None) => break,
-                Err(error) => {
-                    failures += 1;
-                    assert_eq!(error.status(), Status::NotFound, "{error}");
-                    assert_eq!(error.to_string().contains("rank 1 failed"), rank == 0, "{error}");
-                }
-            }
-            // A place in the data is the place of this rank's.
-            let place = iterator.save_position().unwrap();
-            let other = distributed.iterator().unwrap();
-            other.restore_position(&place).unwrap();
-            assert_eq!(other.save_position().unwrap(), place);
-        }
-        assert_eq!(failures, 1);
-        seen
-    });
-    assert_eq!(seen, [vec![0, 1, 2, 3], vec![10, 11, 13]]);
-}
-
 /// Memory that a rank has none of for a while: with data of their own all ranks are told and try again, with
 /// parts of the same batches it is that rank alone. Nothing is lost or comes twice.
 #[test]
@@ -241,111 +195,6 @@ fn memory_that_one_rank_lacks_costs_no_element() {
         all.sort_unstable();
         assert!(all.into_iter().eq(0..11), "{what}: {steps:?}");
         assert_eq!(steps.len(), if sharding == Sharding::Off { 7 } else { 4 }, "{what}");
-    }
-}
-
-/// An epoch of ranks whose data is their own: as many steps on all, with the examples of all, to the same
-/// weights, whoever runs out first.
-#[test]
-fn epochs_go_on_together() {
-    let own = [9, 0, 4];
-    for accumulation in [1, 2] {
-        let options = DistributeOptions { sharding: Sharding::Off, ..DistributeOptions::default() };
-        let ends = on_ranks(&job(3, Some(8), None), 2, |rank, strategy| {
-            let strategy = strategy.unwrap();
-            let initial = tensor(&[0f32, 0.0], &[2]);
-            let new = named("w", Aggregation::None);
-            let variable =
-                variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
-            let gradients = Gradients::accumulating(
-                strategy.id(),
-                strategy.replica_devices(),
-                vec![variable.clone()],
-                LossReduction::Sum,
-                accumulation,
-            )
-            .unwrap();
-            let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();
-            let first: i32 = own[..rank].iter().sum();
-            let data = rows(first..first + own[rank]).batch(4, false).unwrap();
-            let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
-            let iterator = distributed.iterator().unwrap();
-            let epoch = Epoch {
-                strategy: &strategy,
-                iterator: &iterator,
-                update: Some((Arc::clone(&optimizer), Arc::clone(&gradients))),
-                metrics: None,
-                limits: Default::default(),
-                max_steps: None,
-                flush: true,
-                keep_metrics: false,
-                reset: true,
-            };
-            let step = move |context: &ReplicaContext| {
-                let rows = context.arguments()?.unwrap().tensor_of(0)?.to_vec::<i32>()?;
-                let sum: i32 = rows.iter().sum();
-                let view = gradients.view_in(context, 0, GradientMode::Overwrite)?;
-                super::copy_into(view, &tensor(&[sum as f32, rows.len() as f32], &[2]));
-                gradients.submit_in(context, None)?;
-                Ok(None)
-            };
-            let step: Arc<umbo::strategy::ReplicaFunction> = Arc::new(step);
-            for _ in 0..2 {
-                let report = epoch.run(Arc::clone(&step), None, &mut |_, _| Ok(())).unwrap();
-                assert_eq!((report.steps, report.examples), (3, 13));
-                assert_eq!(report.applied, 3u64.div_ceil(accumulation));
-            }
-            read(&variable).unwrap().to_vec::<f32>().unwrap()
-        });
-        assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
-        // The second element of a gradient is the number of examples over itself.
-        let updates = 2 * 3u64.div_ceil(accumulation);
-        assert_eq!(ends[0][1], -0.5 * updates as f32);
-    }
-}
-
-/// A program that asks for elements itself tells the other ranks of a failure by beginning the run, with a
-/// callback that returns it.
-#[test]
-fn a_program_tells_of_a_failed_element_by_a_callback_that_fails() {
-    for (size, replicas) in [(2, 1), (2, 2), (3, 1)] {
-        for failing in 0..size {
-            let came = on_ranks(&ranks(size), replicas, |rank, strategy| {
-                let strategy = strategy.unwrap();
-                let fails = move |value: &Value| -> Result<Value> {
-                    match value.tensor_of(0)?.to_vec::<i32>()?[0] {
-                        8 if rank == failing => Err(Error::NotFound("the third".into())),
-                        _ => Ok(value.clone()),
-                    }
-                };
-                let data = rows(0..22).batch(4, false).unwrap();
-                let data = data.map(fails, MapOptions::default()).unwrap();
-                let distributed =
-                    distribute_dataset(&strategy, &data, &Default::default()).unwrap();
-                let iterator = distributed.iterator().unwrap();
-                let mut seen = Vec::new();
-                loop {
-                    let element = iterator.next();
-                    if matches!(element, Ok(None)) {
-                        return seen;
-                    }
-                    let (part, failure) = match element {
-                        Ok(part) => (part, None),
-                        Err(error) => (None, Some(error.to_string())),
-                    };
-                    let callback = |_: &ReplicaContext| match &failure {
-                        None => Ok(None),
-                        Some(why) => Err(Error::NotFound(why.clone())),
-                    };
-                    match strategy.run(&callback, part.clone()) {
-                        Ok(_) => seen.push(parts(&strategy, &part.unwrap())),
-                        Err(error) => assert!(error.to_string().contains("the third"), "{error}"),
-                    }
-                }
-            });
-            let all: Vec<i32> = joined(came).into_iter().flatten().flatten().collect();
-            assert!(all.into_iter().eq((0..22).filter(|row| row / 4 != 2)));
-        }
     }
 }
 

@@ -23,9 +23,7 @@ mod passed_over;
 mod processors;
 mod reduced;
 mod reproducible;
-mod resuming;
 mod saving;
-mod statistics;
 mod strict;
 mod training;
 mod values;
@@ -33,13 +31,14 @@ mod watching;
 
 use std::sync::Arc;
 
+use half::{bf16, f16};
 use umbo::cluster::communicator::Communicator;
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result};
-use umbo::strategy::variables::NewVariable;
+use umbo::strategy::variables::{self, Initial, NewVariable};
 use umbo::strategy::{Options, Strategy};
-use umbo::tensor::{Element, Shape, Tensor};
-use umbo::values::variable::{Aggregation, Synchronization};
+use umbo::tensor::{DType, Element, Shape, Tensor};
+use umbo::values::variable::{Aggregation, Synchronization, Variable};
 
 use engine::Rank;
 
@@ -118,16 +117,36 @@ fn tensor<T: Element>(values: &[T], shape: &[usize]) -> Tensor {
     Tensor::from_slice(values, Shape::new(shape).unwrap(), DeviceId::HOST).unwrap()
 }
 
+fn variable(strategy: &Strategy, name: &str, aggregation: Aggregation, value: &Tensor) -> Variable {
+    variables::create(Some(strategy), named(name, aggregation), Initial::Value(value)).unwrap()
+}
+
 /// Writes all elements of a tensor that nobody else is at.
 fn copy_into(to: &Tensor, from: &Tensor) {
+    try_to_copy_into(to, from).unwrap();
+}
+
+fn try_to_copy_into(to: &Tensor, from: &Tensor) -> Result<()> {
     // SAFETY: tests write what is theirs alone.
-    unsafe { to.assume_exclusive() }.copy_from(from).unwrap();
+    unsafe { to.assume_exclusive() }.copy_from(from)
 }
 
 fn bytes(tensor: &Tensor) -> Vec<u8> {
     let mut bytes = vec![0; tensor.shape().bytes(tensor.dtype()).unwrap()];
     tensor.copy_to_host(&mut bytes).unwrap();
     bytes
+}
+
+/// These numbers, as elements of a type.
+fn tensor_of(dtype: DType, numbers: &[f32], shape: &[usize]) -> Tensor {
+    let numbers = numbers.iter().copied();
+    match dtype {
+        DType::Float16 => tensor(&numbers.map(f16::from_f32).collect::<Vec<_>>(), shape),
+        DType::BFloat16 => tensor(&numbers.map(bf16::from_f32).collect::<Vec<_>>(), shape),
+        DType::Float64 => tensor(&numbers.map(f64::from).collect::<Vec<_>>(), shape),
+        DType::Int32 => tensor(&numbers.map(|it| (it * 1e3) as i32).collect::<Vec<_>>(), shape),
+        _ => tensor(&numbers.collect::<Vec<_>>(), shape),
+    }
 }
 
 fn named(name: &str, aggregation: Aggregation) -> NewVariable {

@@ -7,19 +7,20 @@ use std::time::{Duration, Instant};
 use umbo::collectives::{Assignment, ReduceOp};
 use umbo::error::{Error, Result, Status};
 use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
+use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, Optimizer, apply};
 use umbo::strategy::cancellation::Cancellation;
 use umbo::strategy::merge::Operation;
 use umbo::strategy::metrics::Metric;
 use umbo::strategy::run::Limits;
-use umbo::strategy::variables::{self, Initial, assign, read};
+use umbo::strategy::variables::{assign, read};
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::tensor::Tensor;
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Variable};
 
+use super::dividing::gradients;
 use super::engine::{job, ranks};
-use super::{alone, bytes, copy_into, named, on_ranks, tensor};
+use super::{alone, bytes, copy_into, on_ranks, tensor, variable};
 
 const SPLITS: [(usize, usize); 3] = [(2, 1), (2, 2), (3, 1)];
 
@@ -58,32 +59,21 @@ enum Fate {
     Late(Option<Cancellation>),
 }
 
+/// Says it of a rank, of so many.
+type OfRank = fn(usize, usize) -> bool;
+
 /// Which ranks' runs have limits, which nothing reaches.
-#[derive(Clone, Copy, Debug)]
-enum Limited {
-    None,
-    All,
-    First,
-    Last,
-}
+const LIMITED: [(&str, OfRank); 4] = [
+    ("no limits", |_, _| false),
+    ("limits on all ranks", |_, _| true),
+    ("limits on the first rank", |rank, _| rank == 0),
+    ("limits on the last rank", |rank, size| rank + 1 == size),
+];
 
-impl Limited {
-    const ALL: [Limited; 4] = [Limited::None, Limited::All, Limited::First, Limited::Last];
-
-    fn limits(self, rank: usize, size: usize) -> Limits {
-        let is_limited = match self {
-            Limited::None => false,
-            Limited::All => true,
-            Limited::First => rank == 0,
-            Limited::Last => rank + 1 == size,
-        };
-        match is_limited {
-            false => Limits::default(),
-            true => Limits {
-                deadline: Some(Instant::now() + Duration::from_secs(3600)),
-                cancellation: Some(Cancellation::new()),
-            },
-        }
+fn limits(are_there: bool) -> Limits {
+    Limits {
+        deadline: are_there.then(|| Instant::now() + Duration::from_secs(3600)),
+        cancellation: are_there.then(Cancellation::new),
     }
 }
 
@@ -102,22 +92,14 @@ fn numbers(of: usize) -> Tensor {
 
 impl Program {
     fn new(strategy: Strategy) -> Arc<Program> {
-        let make = |name: &str, aggregation| {
-            let initial = tensor(&[0.5f32, -1.0, 2.0], &[3]);
-            let new = named(name, aggregation);
-            variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap()
-        };
-        let (counts, weights) =
-            (make("counts", Aggregation::Sum), make("weights", Aggregation::None));
-        let gradients = Gradients::new(
-            strategy.id(),
-            strategy.replica_devices(),
-            vec![weights.clone()],
-            LossReduction::Mean,
-        );
+        let initial = tensor(&[0.5f32, -1.0, 2.0], &[3]);
+        let counts = variable(&strategy, "counts", Aggregation::Sum, &initial);
+        let weights = variable(&strategy, "weights", Aggregation::None, &initial);
+        let options = GradientsOptions::default();
+        let gradients = gradients(&strategy, std::slice::from_ref(&weights), options);
         let rule = Momentum::new(0.9, false).unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.1).unwrap();
-        Arc::new(Program { gradients: gradients.unwrap(), strategy, counts, weights, optimizer })
+        Arc::new(Program { gradients, strategy, counts, weights, optimizer })
     }
 
     fn state(&self) -> Vec<Vec<u8>> {
@@ -253,12 +235,12 @@ fn train(strategy: Strategy, limits: impl Fn() -> Limits) -> Vec<Vec<Vec<u8>>> {
 fn what_is_nested_under_limits_has_the_bits_of_one_process() {
     for (number, (size, replicas)) in SPLITS.into_iter().enumerate() {
         let expected = train(alone(size * replicas), Limits::default);
-        for limited in Limited::ALL {
+        for (limited, are_on) in LIMITED {
             let job = job(size, Some(number as u64), None);
             let came = on_ranks(&job, replicas, |rank, strategy| {
-                train(strategy.unwrap(), || limited.limits(rank, size))
+                train(strategy.unwrap(), || limits(are_on(rank, size)))
             });
-            assert!(came.iter().all(|came| *came == expected), "{size}×{replicas}, {limited:?}");
+            assert!(came.iter().all(|came| *came == expected), "{size}×{replicas}, {limited}");
         }
     }
 }
@@ -268,11 +250,11 @@ fn what_is_nested_under_limits_has_the_bits_of_one_process() {
 fn a_part_that_fails_on_one_rank_fails_the_step_on_all() {
     for (number, (size, replicas)) in SPLITS.into_iter().enumerate() {
         let expected = train(alone(size * replicas), Limits::default);
-        for limited in Limited::ALL {
+        for (limited, are_on) in LIMITED {
             for failing in 0..size {
                 on_ranks(&job(size, Some(number as u64), None), replicas, |rank, strategy| {
                     let program = Program::new(strategy.unwrap());
-                    let limits = || limited.limits(rank, size);
+                    let limits = || limits(are_on(rank, size));
                     program.step(0, limits(), None).unwrap();
                     for place in Place::ALL {
                         for fate in [Fate::Fails, Fate::Overlooked] {
@@ -280,7 +262,7 @@ fn a_part_that_fails_on_one_rank_fails_the_step_on_all() {
                             let own = (rank == failing).then(|| (place, fate.clone()));
                             let overlooked = matches!(fate, Fate::Overlooked);
                             let what =
-                                || format!("{place:?} on {failing}, {limited:?}, {overlooked}");
+                                || format!("{place:?} on {failing}, {limited}, {overlooked}");
                             let came = program.step(1, limits(), own);
                             let error = came.map_err(|it| (it.status(), it.to_string()));
                             let (status, text) = error.expect_err(&what());

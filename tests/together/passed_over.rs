@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use umbo::collectives::Assignment;
 use umbo::error::{Error, Result, Status};
 use umbo::input::{DistributeOptions, MapOptions, PassIterator, Sharding, distribute_dataset};
-use umbo::strategy::variables::{self, Initial, assign, read};
+use umbo::strategy::variables::{assign, read};
 use umbo::strategy::{ReplicaContext, ReplicaFunction, Strategy};
 use umbo::training::Epoch;
 use umbo::values::Value;
@@ -14,7 +14,7 @@ use umbo::values::variable::Aggregation;
 
 use super::engine::ranks;
 use super::input::{joined, rows};
-use super::{named, on_ranks, tensor};
+use super::{on_ranks, tensor, variable};
 
 /// Steps alone, without updates, metrics or limits.
 pub fn epoch_over<'a>(strategy: &'a Strategy, iterator: &'a PassIterator) -> Epoch<'a> {
@@ -61,10 +61,8 @@ fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
                         let data = data.map(fails, MapOptions::default()).unwrap();
                         let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
                         let iterator = distributed.iterator().unwrap();
-                        let initial = tensor(&[0f32], &[1]);
-                        let new = named("sum", Aggregation::Sum);
-                        let sum = variables::create(Some(&strategy), new, Initial::Value(&initial));
-                        let sum = sum.unwrap();
+                        let zero = tensor(&[0f32], &[1]);
+                        let sum = variable(&strategy, "sum", Aggregation::Sum, &zero);
                         let of_step = sum.clone();
                         let step = move |context: &ReplicaContext| {
                             let rows =

@@ -3,7 +3,7 @@
 
 use super::engine::ranks;
 use super::on_gpus::{placed, tried};
-use super::training::{Model, Plan, assert_same, plans, rule, train};
+use super::training::{Model, Plan, plans, rule, train};
 use super::{on_ranks_of, options};
 use umbo::error::{Error, Status};
 use umbo::optimizer::{LossReduction, Settings};
@@ -20,30 +20,6 @@ fn splits() -> impl Iterator<Item = (usize, usize)> {
 /// The options of rank `rank`, on the devices that this process tests.
 pub fn chosen(rank: usize, devices: usize, replicas: usize) -> Options {
     Options { replicas_in_sync: replicas, bind_threads: false, ..placed(rank, devices) }
-}
-
-/// Each kind of gradients, with each setting: once over some split, beside one process of as many devices
-/// as there are replicas.
-#[test]
-fn every_kind_of_training_has_the_bits_of_its_replicas() {
-    let splits: Vec<(usize, usize)> = splits().collect();
-    for (number, plan) in tried(plans().into_iter().enumerate()) {
-        let of = match plan.model {
-            Model::Rows | Model::RowsHalf => [0, 2][(number / 4 + number) % 2],
-            _ => number % 5,
-        };
-        let plan = Plan { is_wide: !plan.overflows && number % 3 != 2, ..plan };
-        let expected = train(Strategy::new(&options(REPLICAS)).unwrap(), &plan, rule(of));
-        for turn in 0..2 {
-            let (size, devices) = splits[(number * 5 + turn * 7) % splits.len()];
-            let came = on_ranks_of(
-                &ranks(size),
-                |rank| chosen(rank, devices, REPLICAS),
-                |_, strategy| train(strategy.unwrap(), &plan, rule(of)),
-            );
-            assert_same(&came, &expected, &format!("rule {of}, {size}×{devices}: {plan:?}"));
-        }
-    }
 }
 
 /// Numbers whose sums depend on the order, over every split and with shares that are not the same.
@@ -75,27 +51,6 @@ fn no_split_shows() {
             assert!(same, "{replicas} replicas on {size}×{devices}, {plan:?}");
         }
     }
-}
-
-/// The numbers of these tests would show a split: without a chosen number, one does.
-#[test]
-fn the_numbers_of_these_tests_depend_on_their_order() {
-    let plan = Plan {
-        model: Model::Dense,
-        reduction: LossReduction::Sum,
-        settings: Settings::default(),
-        accumulation: 2,
-        deferred: false,
-        overflows: false,
-        is_wide: true,
-    };
-    let expected = train(Strategy::new(&options(4)).unwrap(), &plan, rule(0));
-    let came = on_ranks_of(
-        &ranks(2),
-        |_| options(2),
-        |_, strategy| train(strategy.unwrap(), &plan, rule(0)),
-    );
-    assert_ne!(came[0], expected);
 }
 
 fn errors_of(size: usize, options_of: impl Fn(usize) -> Options + Sync) -> Vec<Error> {

@@ -3,10 +3,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use half::{bf16, f16};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use umbo::error::Status;
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::sgd::Sgd;
@@ -14,14 +12,15 @@ use umbo::optimizer::{
     Applied, ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling,
     NonFinite, Optimizer, Settings, UpdateRule, VariableGroup, apply, apply_with,
 };
-use umbo::strategy::variables::{self, Initial, read};
-use umbo::strategy::{ReplicaContext, Strategy};
+use umbo::strategy::variables::read;
+use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::{DType, Tensor};
 use umbo::values::variable::{Aggregation, Variable};
 
-use super::engine::{job, ranks};
-use super::on_gpus::tried;
-use super::{alone, bytes, named, on_ranks, tensor};
+use super::engine::job;
+use super::on_gpus::{shared_or_apart, tried};
+use super::reproducible::chosen;
+use super::{alone, bytes, on_ranks_of, tensor, tensor_of, try_to_copy_into, variable};
 
 /// The kinds of what is trained.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,22 +90,6 @@ fn numbers(seed: u64, count: usize) -> Vec<f32> {
     DRAWN[start..start + count].to_vec()
 }
 
-/// Writes numbers into a gradient of whatever type.
-fn write(to: &Tensor, values: &[f32]) {
-    let shape = to.shape();
-    let from = match to.dtype() {
-        DType::Float16 => {
-            tensor(&values.iter().map(|&it| f16::from_f32(it)).collect::<Vec<_>>(), &shape)
-        }
-        DType::BFloat16 => {
-            tensor(&values.iter().map(|&it| bf16::from_f32(it)).collect::<Vec<_>>(), &shape)
-        }
-        DType::Float64 => tensor(&values.iter().map(|&it| it.into()).collect::<Vec<f64>>(), &shape),
-        _ => tensor(values, &shape),
-    };
-    super::copy_into(to, &from);
-}
-
 /// What replica `replica` of all contributes in step `step`, and with which weight. Some have nothing,
 /// and some leave a variable out.
 fn contribute(
@@ -132,86 +115,27 @@ fn contribute(
                 let indices: Vec<i64> = (0..touched)
                     .map(|at| ((at * at + replica * 3 + piece) % rows) as i64)
                     .collect();
-                super::copy_into(&added.indices, &tensor(&indices, &[indices.len()]));
+                try_to_copy_into(&added.indices, &tensor(&indices, &[indices.len()]))?;
                 let values = gradients_of(plan.is_wide, overflows, &added.values, seed + piece);
-                write(&added.values, &values);
+                try_to_copy_into(
+                    &added.values,
+                    &tensor_of(added.values.dtype(), &values, &added.values.shape()),
+                )?;
             }
         } else {
             let view = gradients.view_in(context, index, GradientMode::Overwrite)?;
             let values = gradients_of(plan.is_wide, overflows, view, seed + index as u64);
-            write(view, &values);
+            try_to_copy_into(view, &tensor_of(view.dtype(), &values, &view.shape()))?;
         }
     }
     gradients.submit_in(context, Some(examples as f64))
-}
-
-struct Trained {
-    strategy: Strategy,
-    variables: Vec<Variable>,
-    gradients: Arc<Gradients>,
-    optimizer: Arc<Optimizer>,
-}
-
-fn set_up(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Trained {
-    let make = |(index, shape): (usize, &&[usize])| {
-        let count = shape.iter().product();
-        let values = numbers(77 + index as u64, count);
-        let value = match index {
-            // One variable of float64, where gradients need not be narrower.
-            1 if plan.model == Model::Dense => {
-                tensor(&values.iter().map(|&it| it.into()).collect::<Vec<f64>>(), shape)
-            }
-            _ => tensor(&values, shape),
-        };
-        let new = named(&format!("v{index}"), Aggregation::None);
-        variables::create(Some(&strategy), new, Initial::Value(&value)).unwrap()
-    };
-    let variables: Vec<Variable> = SHAPES.iter().enumerate().map(make).collect();
-    let row_sparse: Vec<bool> = match plan.model {
-        Model::Rows | Model::RowsHalf => {
-            SHAPES.iter().map(|shape| shape.len() == 2 && shape[0] == 40).collect()
-        }
-        _ => Vec::new(),
-    };
-    let options = GradientsOptions {
-        accumulation_steps: plan.accumulation,
-        dtype: match plan.model {
-            Model::Half(dtype) => Some(dtype),
-            Model::RowsHalf => Some(DType::BFloat16),
-            _ => None,
-        },
-        row_sparse: &row_sparse,
-    };
-    let gradients = Gradients::with_options(
-        strategy.id(),
-        strategy.replica_devices(),
-        variables.clone(),
-        plan.reduction,
-        options,
-    )
-    .unwrap();
-    let optimizer = Optimizer::new(strategy.id(), rule, 0.05).unwrap();
-    optimizer.configure(plan.settings).unwrap();
-    optimizer
-        .add_group(
-            &variables[..1],
-            VariableGroup { learning_rate_factor: 0.5, ..VariableGroup::default() },
-        )
-        .unwrap();
-    Trained { strategy, variables, gradients, optimizer }
 }
 
 /// Every rank has come to what was expected.
 #[track_caller]
 pub fn assert_same(came: &[Vec<Vec<u8>>], expected: &[Vec<u8>], what: &str) {
     for (rank, came) in came.iter().enumerate() {
-        // What differs in number begins to differ somewhere.
-        let known = |all: &[Vec<u8>]| {
-            let texts = all.iter().filter(|it| it.is_ascii() && it.len() > 4 && it.len() < 80);
-            texts.map(|it| String::from_utf8_lossy(it).into_owned()).collect::<Vec<_>>()
-        };
-        let told = || format!("{:?}, not {:?}", known(came), known(expected));
-        assert_eq!(came.len(), expected.len(), "rank {rank}, {what}: {}", told());
+        assert_eq!(came.len(), expected.len(), "rank {rank}, {what}");
         for (at, (came, expected)) in came.iter().zip(expected).enumerate() {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let told = || (text(came), text(expected));
@@ -223,7 +147,32 @@ pub fn assert_same(came: &[Vec<Vec<u8>>], expected: &[Vec<u8>], what: &str) {
 /// Trains for some steps, with looks at the gradients before each apply; the bytes of all that is known
 /// afterwards.
 pub fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<Vec<u8>> {
-    let Trained { strategy, variables, gradients, optimizer } = set_up(strategy, plan, rule);
+    let make = |(index, shape): (usize, &&[usize])| {
+        let values = numbers(77 + index as u64, shape.iter().product());
+        // One variable of float64, where gradients need not be narrower.
+        let is_double = index == 1 && plan.model == Model::Dense;
+        let dtype = if is_double { DType::Float64 } else { DType::Float32 };
+        let value = tensor_of(dtype, &values, shape);
+        variable(&strategy, &format!("v{index}"), Aggregation::None, &value)
+    };
+    let variables: Vec<Variable> = SHAPES.iter().enumerate().map(make).collect();
+    let has_rows = matches!(plan.model, Model::Rows | Model::RowsHalf);
+    let options = GradientsOptions {
+        accumulation_steps: plan.accumulation,
+        dtype: match plan.model {
+            Model::Half(dtype) => Some(dtype),
+            Model::RowsHalf => Some(DType::BFloat16),
+            _ => None,
+        },
+        row_sparse: &SHAPES.map(|shape| has_rows && shape.len() == 2 && shape[0] == 40),
+    };
+    let (id, devices) = (strategy.id(), strategy.replica_devices());
+    let gradients =
+        Gradients::with_options(id, devices, variables.clone(), plan.reduction, options).unwrap();
+    let optimizer = Optimizer::new(id, rule, 0.05).unwrap();
+    optimizer.configure(plan.settings).unwrap();
+    let group = VariableGroup { learning_rate_factor: 0.5, ..VariableGroup::default() };
+    optimizer.add_group(&variables[..1], group).unwrap();
     let mut known = Vec::new();
     for step in 0..4 {
         let callback = |context: &ReplicaContext| {
@@ -324,161 +273,32 @@ pub fn plans() -> Vec<Plan> {
     plans
 }
 
+/// Each device has a replica, or the number of replicas was chosen.
 #[test]
 fn ranks_train_as_one_process_does() {
-    let splits = [(2, 1), (3, 1), (2, 2), (4, 1), (3, 2), (2, 3)];
+    let splits = [(2, 1), (3, 1), (2, 2), (4, 1), (3, 2), (2, 3), (4, 3)];
     for (number, plan) in tried(plans().into_iter().enumerate()) {
-        let (size, replicas) = splits[number % splits.len()];
         let of = match plan.model {
             Model::Rows | Model::RowsHalf => [0, 2][(number / 4 + number) % 2],
             _ => number % 5,
         };
-        let expected = train(alone(size * replicas), &plan, rule(of));
-        let ranks = job(size, Some(number as u64), None);
-        let came =
-            on_ranks(&ranks, replicas, |_, strategy| train(strategy.unwrap(), &plan, rule(of)));
-        assert_same(&came, &expected, &format!("rule {of}, {size}×{replicas}: {plan:?}"));
-    }
-}
-
-/// Every split of the same replicas, for every kind of gradients.
-#[test]
-fn the_split_does_not_show() {
-    for model in [Model::Dense, Model::Half(DType::BFloat16), Model::Rows] {
-        let plan = Plan {
-            model,
-            reduction: LossReduction::Sum,
-            settings: Settings { global_clip_norm: Some(0.7), ..Settings::default() },
-            accumulation: 1,
-            deferred: true,
-            overflows: false,
-            is_wide: false,
-        };
-        let expected = train(alone(12), &plan, rule(2));
-        let splits = [(2, 6), (3, 4), (4, 3), (6, 2), (12, 1)];
-        for (size, replicas) in tried(splits) {
-            let came = on_ranks(&ranks(size), replicas, |_, strategy| {
-                train(strategy.unwrap(), &plan, rule(2))
-            });
-            assert!(came.iter().all(|came| *came == expected), "{size}×{replicas}, {plan:?}");
-        }
-    }
-}
-
-/// An apply that fails on one rank alone, or of other gradients, changes nothing anywhere.
-#[test]
-fn an_update_is_of_all_ranks_or_of_none() {
-    let plan = Plan {
-        model: Model::Dense,
-        reduction: LossReduction::Sum,
-        settings: Settings::default(),
-        accumulation: 1,
-        deferred: true,
-        overflows: false,
-        is_wide: false,
-    };
-    for deferred in [true, false] {
-        let plan = Plan { deferred, ..plan.clone() };
-        on_ranks(&ranks(3), 2, |rank, strategy| {
-            let trained = set_up(strategy.unwrap(), &plan, rule(2));
-            let Trained { strategy, variables, gradients, optimizer } = &trained;
-            let step = |number: u64| {
-                let callback = |context: &ReplicaContext| {
-                    contribute(context, gradients, &plan, number)?;
-                    if plan.deferred {
-                        apply(optimizer, gradients)?;
-                    }
-                    Ok(None)
-                };
-                strategy.run(&callback, None)?;
-                if plan.deferred { Ok(()) } else { apply(optimizer, gradients).map(drop) }
+        for in_sync in [0, 12] {
+            let (size, devices) = splits[(number + in_sync) % splits.len()];
+            let plan = Plan { is_wide: in_sync > 0 && !plan.overflows, ..plan.clone() };
+            let all = if in_sync == 0 { size * devices } else { in_sync };
+            let expected = train(alone(all), &plan, rule(of));
+            let options = |rank| match in_sync {
+                0 => Options { bind_threads: false, ..shared_or_apart(rank, size, devices) },
+                _ => chosen(rank, devices, in_sync),
             };
-            let weights = || -> Vec<_> {
-                variables.iter().map(|variable| bytes(&read(variable).unwrap())).collect()
-            };
-            step(1).unwrap();
-            let before = weights();
-            let fails = rank == 1;
-            optimizer.set_schedule(Arc::new(move |_| match fails {
-                true => Err(umbo::error::Error::NotFound("no schedule today".into())),
-                false => Ok(0.1),
-            }));
-            let error = step(2).unwrap_err();
-            assert_eq!(error.status(), Status::NotFound, "{error}");
-            assert_eq!(error.to_string().contains("rank 1 failed"), !fails, "{error}");
-            assert_eq!((weights(), optimizer.iterations()), (before.clone(), 1));
-            optimizer.set_learning_rate(0.1).unwrap();
-            step(3).unwrap();
-            assert_ne!(weights(), before);
-            let before = weights();
-            // Options that differ.
-            strategy
-                .run(
-                    &|context: &ReplicaContext| {
-                        contribute(context, gradients, &plan, 4)?;
-                        Ok(None)
-                    },
-                    None,
-                )
-                .unwrap();
-            let options = ApplyOptions { measure_norm: rank == 2, ..ApplyOptions::default() };
-            let error = apply_with(optimizer, gradients, options).unwrap_err();
-            assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
-            assert_eq!(weights(), before);
-            apply(optimizer, gradients).unwrap();
-            assert_ne!(weights(), before);
-        });
-    }
-}
-
-/// A rank dies at each of its calls in turn: the weights are those of some step, on all that are left
-/// of the same step or of two that follow each other.
-#[test]
-fn deaths_leave_no_update_half_done() {
-    let plan = Plan {
-        model: Model::Rows,
-        reduction: LossReduction::Sum,
-        settings: Settings::default(),
-        accumulation: 1,
-        deferred: true,
-        overflows: false,
-        is_wide: false,
-    };
-    let after = |steps: u64, strategy: Strategy| {
-        let trained = set_up(strategy, &plan, rule(2));
-        let mut weights = Vec::new();
-        let mut failed = false;
-        for number in 0..steps {
-            let all: Vec<_> =
-                trained.variables.iter().map(|variable| bytes(&read(variable).unwrap())).collect();
-            weights.push(all);
-            let callback = |context: &ReplicaContext| {
-                contribute(context, &trained.gradients, &plan, number)?;
-                apply(&trained.optimizer, &trained.gradients)?;
-                Ok(None)
-            };
-            if trained.strategy.run(&callback, None).is_err() {
-                failed = true;
-                break;
-            }
-        }
-        let all: Vec<_> =
-            trained.variables.iter().map(|variable| bytes(&read(variable).unwrap())).collect();
-        weights.push(all);
-        (weights, failed)
-    };
-    let (expected, _) = after(3, alone(4));
-    for at in 20.. {
-        let job = job(2, Some(at), Some((1, at)));
-        let came = on_ranks(&job, 2, |_, strategy| after(3, strategy.unwrap()));
-        for (weights, failed) in &came {
-            // A step that has failed leaves what was before it.
-            let steps = weights.len() - usize::from(*failed);
-            assert_eq!(weights[..steps], expected[..steps]);
-            assert!(weights[steps - 1] == weights[weights.len() - 1] || !failed);
-        }
-        if came.iter().all(|(_, failed)| !failed) {
-            return;
+            let ranks = job(size, Some(number as u64), None);
+            let came =
+                on_ranks_of(&ranks, options, |_, made| train(made.unwrap(), &plan, rule(of)));
+            assert_same(
+                &came,
+                &expected,
+                &format!("rule {of}, {all} on {size}×{devices}: {plan:?}"),
+            );
         }
     }
 }

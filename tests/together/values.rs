@@ -3,23 +3,23 @@
 
 use std::sync::Mutex;
 
-use half::{bf16, f16};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use umbo::collectives::{Assignment, ReduceOp};
+use umbo::strategy::assign_all::assign_all;
 use umbo::strategy::collective::ReductionOptions;
 use umbo::strategy::metrics::Metric;
 use umbo::strategy::scatter::{ScatterOp, scatter};
-use umbo::strategy::variables::{self, Initial, assign, read};
+use umbo::strategy::variables::{assign, read};
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::tensor::{DType, Tensor};
 use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo::values::variable::Aggregation;
 
 use super::engine::{job, ranks};
 use super::on_gpus::tried;
 use super::training::assert_same;
-use super::{alone, bytes, named, on_ranks, tensor};
+use super::{alone, bytes, on_ranks, tensor, tensor_of, variable};
 
 /// What replica `replica` of all contributes: values whose sum depends on the order.
 fn contribution(seed: u64, replica: usize, dtype: DType, shape: &[usize]) -> Tensor {
@@ -30,19 +30,7 @@ fn contribution(seed: u64, replica: usize, dtype: DType, shape: &[usize]) -> Ten
         numbers.random_range(-1.0f32..1.0) * 2f32.powi(exponent)
     };
     let values: Vec<f32> = (0..count).map(|_| wild(&mut numbers)).collect();
-    match dtype {
-        DType::Float16 => {
-            tensor(&values.iter().map(|&it| f16::from_f32(it)).collect::<Vec<_>>(), shape)
-        }
-        DType::BFloat16 => {
-            tensor(&values.iter().map(|&it| bf16::from_f32(it)).collect::<Vec<_>>(), shape)
-        }
-        DType::Float64 => tensor(&values.iter().map(|&it| it.into()).collect::<Vec<f64>>(), shape),
-        DType::Int32 => {
-            tensor(&values.iter().map(|&it| (it * 1e3) as i32).collect::<Vec<_>>(), shape)
-        }
-        _ => tensor(&values, shape),
-    }
+    tensor_of(dtype, &values, shape)
 }
 
 /// How many ranks, and how many replicas each has.
@@ -50,10 +38,6 @@ const SPLITS: [(usize, usize); 6] = [(2, 1), (2, 2), (3, 1), (4, 1), (3, 2), (2,
 
 const DTYPES: [DType; 5] =
     [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64, DType::Int32];
-
-fn variable(strategy: &Strategy, name: &str, aggregation: Aggregation, value: &Tensor) -> Variable {
-    variables::create(Some(strategy), named(name, aggregation), Initial::Value(value)).unwrap()
-}
 
 /// A program that does everything, and the bytes of all that it came to.
 fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
@@ -102,6 +86,14 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
             if let Some(mean) = &mean {
                 assign(mean, Assignment::Subtract, &Value::Tensor(own(8, &[5, 3])))?;
             }
+            // Replicas and whole ranks do not count.
+            let weight = [(replica % 2) as f64 * 0.75, f64::from(replica == 1)][step as usize];
+            let has_mean = matches!(dtype, DType::Float32 | DType::Float64);
+            let mean = mean.as_ref().filter(|_| has_mean);
+            let targets: Vec<_> =
+                [Some(&sum), Some(&first), mean].into_iter().flatten().cloned().collect();
+            let values = (11..).take(targets.len()).map(|seed| own(seed, &[5, 3])).collect();
+            assign_all(context, &targets, values, Some(weight))?;
             context.add_metric("loss", Metric { sum: 0.1 * replica as f64, weight: 0.3 })?;
             if replica % 2 == 1 {
                 context.add_metric("odd", Metric { sum: 1.0, weight: 1.0 })?;

@@ -188,7 +188,7 @@ static int train(umbo_communicator *communicator, int rank, void *argument) {
 int main(int count, char **words) {
     static const char *const reductions[] = {"sum", "mean", "global_mean"};
     struct setting setting;
-    struct ranks_options options = {0, 0, 0, 0, 0, NULL, 0};
+    struct ranks_options options = {0};
     struct ranks_outcome outcome;
     int reduction, rank;
     if (count != 10) {
