@@ -9,7 +9,6 @@
 //! the release waits for it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -24,7 +23,7 @@ struct CurrentHazard {
     record: Cell<Option<&'static HazardRecord>>,
     depth: Cell<usize>,
     /// What is called when none is in use any more.
-    postponed: RefCell<VecDeque<Postponed>>,
+    postponed: RefCell<Vec<Postponed>>,
 }
 
 /// A function of the program's that releases user data.
@@ -50,7 +49,7 @@ thread_local! {
         ManuallyDrop::new(CurrentHazard {
             record: Cell::new(None),
             depth: Cell::new(0),
-            postponed: RefCell::new(VecDeque::new()),
+            postponed: RefCell::new(Vec::new()),
         })
     };
     static OWNERSHIP: Ownership = const { Ownership };
@@ -112,10 +111,12 @@ impl Drop for Hazard {
 
 impl CurrentHazard {
     fn call_postponed(&self) {
-        while self.depth.get() == 0 {
-            let Some(next) = self.postponed.borrow_mut().pop_front() else { return };
-            // SAFETY: the caller of `call_when_unused` promised it, and each is taken out once.
-            unsafe { (next.function)(next.user_data) };
+        while self.depth.get() == 0 && !self.postponed.borrow().is_empty() {
+            // The list goes with its memory: a thread that ends does not drop what is here.
+            for next in self.postponed.take() {
+                // SAFETY: the caller of `call_when_unused` promised it, and each is taken out once.
+                unsafe { (next.function)(next.user_data) };
+            }
         }
     }
 }
@@ -129,9 +130,10 @@ pub(super) unsafe fn call_when_unused(
     function: unsafe extern "C-unwind" fn(*mut c_void),
     user_data: *mut c_void,
 ) {
-    CURRENT.with(|current| {
-        current.postponed.borrow_mut().push_back(Postponed { function, user_data });
-        current.call_postponed();
+    CURRENT.with(|current| match current.depth.get() {
+        // SAFETY: the caller's promise.
+        0 => unsafe { function(user_data) },
+        _ => current.postponed.borrow_mut().push(Postponed { function, user_data }),
     });
 }
 
