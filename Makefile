@@ -164,7 +164,8 @@ test-rust: mutants
 endif
 test-rust: build-rust
 	@$(call section,cargo test)
-	@$(linted) cargo test --locked --workspace
+	@# Make's pipe for jobs does not reach those who compile the examples in comments, which would warn that it is gone.
+	@env -u MAKEFLAGS $(linted) cargo test --locked --workspace
 
 test-mpi: ## Run the tests over ranks: of processes, and of MPI where it can be installed
 	@scripts/setup.sh mpi

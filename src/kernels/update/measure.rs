@@ -175,6 +175,10 @@ trait Terms<const SUMS: usize>: Sync {
         start: usize,
         lanes: &mut [Lanes; SUMS],
     );
+
+    /// Completes the lanes of a tile, all of whose elements have been added. Inlined.
+    #[inline(always)]
+    fn finish(&self, _lanes: &mut [Lanes; SUMS]) {}
 }
 
 type Lanes = [f64; LANES];
@@ -221,13 +225,16 @@ impl<T: Real> Terms<2> for GradientSquares<T> {
         }
         add(squares, rest, |element| element * element);
         // Zero times a finite number is zero; zero times any other is NaN.
-        if T::DTYPE == DType::Float64 {
+        if !squares_are_exact {
             add(zeros, gradient, |element| element * 0.0);
-        } else {
-            // Squares of float32 are never past the range of float64: their sum is finite if they are.
-            for (zero, square) in zeros.iter_mut().zip(squares) {
-                *zero += *square * 0.0;
-            }
+        }
+    }
+
+    #[inline(always)]
+    fn finish(&self, [squares, zeros]: &mut [Lanes; 2]) {
+        // Squares of float32 are never past the range of float64: their sum is finite if they are.
+        if T::DTYPE == DType::Float32 {
+            *zeros = squares.map(|square| square * 0.0);
         }
     }
 }
@@ -377,6 +384,7 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop<T::Elem
                     // SAFETY: these elements are in the range, which only this part uses.
                     unsafe { terms.add(instructions, gradient, start, &mut lanes) };
                 }
+                terms.finish(&mut lanes);
                 for (result, mut lanes) in result.iter_mut().zip(lanes) {
                     let mut half = LANES / 2;
                     while half > 0 {
