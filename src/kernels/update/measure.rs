@@ -25,6 +25,10 @@ use crate::kernels::update::pass::UpdatePass;
 use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
 
+/// Elements whose gradients are made before they are added up: a whole number of lanes, and few enough that the
+/// processor reads the next ones meanwhile.
+const STRIP: usize = 128;
+
 /// Interleaved sums within a tile.
 const LANES: usize = lanes::BLOCK;
 
@@ -157,28 +161,19 @@ impl UpdatePass<'_> {
 
 /// What each element adds to the sums.
 trait Terms<const SUMS: usize>: Sync {
-    /// How many elements' gradients are made before they are added up: a whole number of lanes, and at most a tile. With
-    /// few of them the processor reads the next ones meanwhile.
-    const STRIP: usize;
-
     type Element: Real;
 
-    /// Adds the terms of the elements from `start` on to the lanes. `gradient` is their gradient. The element at
-    /// index i of `gradient` is added to lane i modulo the number of lanes. Inlined.
+    /// The sums over the elements of `tile`, which are at most [`TILE`]: of each sum its lanes. The element at index i
+    /// of the tile is added to lane i modulo the number of lanes. Inlined.
     ///
     /// # Safety
     /// The elements exist, and no other call uses one of them at the same time.
-    unsafe fn add(
+    unsafe fn lanes<W: MakeGradients<Self::Element>>(
         &self,
         instructions: Instructions,
-        gradient: &[Self::Element],
-        start: usize,
-        lanes: &mut [Lanes; SUMS],
-    );
-
-    /// Completes the lanes of a tile, all of whose elements have been added. Inlined.
-    #[inline(always)]
-    fn finish(&self, _lanes: &mut [Lanes; SUMS]) {}
+        gradients: W,
+        tile: Range<usize>,
+    ) -> [Lanes; SUMS];
 }
 
 type Lanes = [f64; LANES];
@@ -193,50 +188,92 @@ struct GradientSquares<T> {
 unsafe impl<T> Sync for GradientSquares<T> {}
 
 impl<T: Real> Terms<2> for GradientSquares<T> {
-    const STRIP: usize = 128;
-
     type Element = T;
 
     #[inline(always)]
-    unsafe fn add(
+    unsafe fn lanes<W: MakeGradients<T>>(
         &self,
         instructions: Instructions,
-        gradient: &[T],
-        start: usize,
-        sums: &mut [Lanes; 2],
-    ) {
-        if let Some(kept) = self.kept {
-            let (from, to) = (gradient.as_ptr(), kept.wrapping_add(start));
-            // SAFETY: `kept` has the elements, too (`measure_squares` asserted that), and this call alone uses them.
-            unsafe {
-                if self.streaming {
-                    let bytes = size_of_val(gradient);
-                    streaming::write(instructions, from.cast(), to.cast(), bytes);
-                } else {
-                    to.copy_from_nonoverlapping(from, gradient.len());
-                }
+        gradients: W,
+        tile: Range<usize>,
+    ) -> [Lanes; 2] {
+        let (mut squares, mut zeros) = ([0.0; LANES], [0.0; LANES]);
+        let mut strip = [const { MaybeUninit::<T>::uninit() }; STRIP];
+        for start in tile.clone().step_by(STRIP) {
+            let range = start..tile.end.min(start + STRIP);
+            // SAFETY: the caller's promise, for some of the elements.
+            let gradient = unsafe { fill(instructions, gradients, range, &mut strip) };
+            // SAFETY: as above.
+            unsafe { self.keep(instructions, gradient, start) };
+            let (blocks, mut rest) = gradient.as_chunks();
+            let are_exact = T::DTYPE == DType::Float32;
+            if !lanes::add_squares(instructions, blocks, are_exact, &mut squares) {
+                rest = gradient;
+            }
+            add(&mut squares, rest, |element| element * element);
+            if T::DTYPE == DType::Float64 {
+                add(&mut zeros, gradient, |element| element * 0.0);
             }
         }
-        let [squares, zeros] = sums;
-        let (blocks, mut rest) = gradient.as_chunks();
-        let squares_are_exact = T::DTYPE == DType::Float32;
-        if !lanes::add_squares(instructions, blocks, squares_are_exact, squares) {
-            rest = gradient;
-        }
-        add(squares, rest, |element| element * element);
-        // Zero times a finite number is zero; zero times any other is NaN.
-        if !squares_are_exact {
-            add(zeros, gradient, |element| element * 0.0);
-        }
-    }
-
-    #[inline(always)]
-    fn finish(&self, [squares, zeros]: &mut [Lanes; 2]) {
-        // Squares of float32 are never past the range of float64: their sum is finite if they are.
+        // Zero times a finite number is zero; zero times any other is NaN. Squares of float32 are never past the range of
+        // float64: their sum is finite if they are.
         if T::DTYPE == DType::Float32 {
-            *zeros = squares.map(|square| square * 0.0);
+            zeros = squares.map(|square| square * 0.0);
+        }
+        [squares, zeros]
+    }
+}
+
+impl<T: Real> GradientSquares<T> {
+    /// Writes the gradient to what is kept, from element `start` on.
+    ///
+    /// # Safety
+    /// No other call uses these elements of what is kept at the same time.
+    #[inline(always)]
+    unsafe fn keep(&self, instructions: Instructions, gradient: &[T], start: usize) {
+        let Some(kept) = self.kept else { return };
+        let (from, to) = (gradient.as_ptr(), kept.wrapping_add(start));
+        // SAFETY: `kept` has the elements, too (`measure_squares` asserted that); the caller's promise.
+        unsafe {
+            if self.streaming {
+                let bytes = size_of_val(gradient);
+                streaming::write(instructions, from.cast(), to.cast(), bytes);
+            } else {
+                to.copy_from_nonoverlapping(from, gradient.len());
+            }
         }
     }
+}
+
+/// Makes the gradients of the elements in `range` in `buffer`, which has room for them.
+///
+/// # Safety
+/// The sum of `gradients` has these elements.
+#[inline(always)]
+unsafe fn fill<T: Real, W: MakeGradients<T>>(
+    instructions: Instructions,
+    gradients: W,
+    range: Range<usize>,
+    buffer: &mut [MaybeUninit<T>],
+) -> &[T] {
+    let gradient = &mut buffer[..range.len()];
+    let (blocks, rest) = gradient.as_chunks_mut::<LANES>();
+    let mut next = range.start;
+    for block in blocks {
+        // SAFETY: these elements are in the range.
+        let elements = unsafe { gradients.block::<LANES>(instructions, next) };
+        *block = elements.map(MaybeUninit::new);
+        next += LANES;
+        keep_to_blocks();
+    }
+    for element in rest {
+        // SAFETY: this element is in the range.
+        let elements = unsafe { gradients.block::<1>(instructions, next) };
+        [*element] = elements.map(MaybeUninit::new);
+        next += 1;
+    }
+    // SAFETY: the blocks and the rest are all of it, and were just written.
+    unsafe { gradient.assume_init_ref() }
 }
 
 /// Adds the result of `term` for each element to the element's lane.
@@ -264,19 +301,19 @@ struct PassTerms<'a, M, const SLOTS: usize> {
 impl<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize> Terms<SUMS>
     for PassTerms<'_, M, SLOTS>
 {
-    // Weights and state are read, too, so that there is enough to do meanwhile.
-    const STRIP: usize = TILE;
-
     type Element = M::Element;
 
     #[inline(always)]
-    unsafe fn add(
+    unsafe fn lanes<W: MakeGradients<M::Element>>(
         &self,
-        _: Instructions,
-        gradient: &[M::Element],
-        start: usize,
-        lanes: &mut [Lanes; SUMS],
-    ) {
+        instructions: Instructions,
+        gradients: W,
+        tile: Range<usize>,
+    ) -> [Lanes; SUMS] {
+        let start = tile.start;
+        let mut buffer = [const { MaybeUninit::<M::Element>::uninit() }; TILE];
+        // SAFETY: the caller's promise.
+        let gradient = unsafe { fill(instructions, gradients, tile, &mut buffer) };
         let elements = |span: &SpanMut| {
             let first = span.data().cast::<M::Element>().cast_const().wrapping_add(start);
             // SAFETY: the operands of a pass are as long as the weights, of the element type that
@@ -287,7 +324,7 @@ impl<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize> Terms<SUMS>
         let (weights, last_weights) = weights.as_chunks::<LANES>();
         let (gradients, last_gradients) = gradient.as_chunks::<LANES>();
         let state = slots.map(|slot| slot.as_chunks::<LANES>());
-        let mut sums = *lanes;
+        let mut sums = [[0.0; LANES]; SUMS];
         for (block, (weights, gradients)) in weights.iter().zip(gradients).enumerate() {
             let state = state.each_ref().map(|(slot, _)| slot[block]);
             for lane in 0..LANES {
@@ -305,7 +342,7 @@ impl<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize> Terms<SUMS>
                 sums[lane] += term;
             }
         }
-        *lanes = sums;
+        sums
     }
 }
 
@@ -354,37 +391,14 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop<T::Elem
     #[inline(always)]
     fn run<W: MakeGradients<T::Element>>(self, instructions: Instructions, gradients: W) {
         let SomeChunks { terms, chunks, range, sums, .. } = self;
-        let mut strip = [const { MaybeUninit::<T::Element>::uninit() }; TILE];
         for chunk in range {
             let first = chunk * chunks.size;
             let range = first..chunks.elements.min(first + chunks.size);
             let mut result = [0.0; SUMS];
-            for tile in range.clone().step_by(TILE) {
-                let mut lanes = [[0.0; LANES]; SUMS];
-                let end = range.end.min(tile + TILE);
-                for start in (tile..end).step_by(T::STRIP) {
-                    let gradient = &mut strip[..(end - start).min(T::STRIP)];
-                    let (blocks, rest) = gradient.as_chunks_mut::<LANES>();
-                    let mut next = start;
-                    for block in blocks {
-                        // SAFETY: these elements are in the range.
-                        let elements = unsafe { gradients.block::<LANES>(instructions, next) };
-                        *block = elements.map(MaybeUninit::new);
-                        next += LANES;
-                        keep_to_blocks();
-                    }
-                    for element in rest {
-                        // SAFETY: this element is in the range.
-                        let elements = unsafe { gradients.block::<1>(instructions, next) };
-                        [*element] = elements.map(MaybeUninit::new);
-                        next += 1;
-                    }
-                    // SAFETY: the blocks and the rest are the whole strip, and were just written.
-                    let gradient = unsafe { gradient.assume_init_ref() };
-                    // SAFETY: these elements are in the range, which only this part uses.
-                    unsafe { terms.add(instructions, gradient, start, &mut lanes) };
-                }
-                terms.finish(&mut lanes);
+            for start in range.clone().step_by(TILE) {
+                let tile = start..range.end.min(start + TILE);
+                // SAFETY: these elements are in the range, which only this part uses.
+                let lanes = unsafe { terms.lanes(instructions, gradients, tile) };
                 for (result, mut lanes) in result.iter_mut().zip(lanes) {
                     let mut half = LANES / 2;
                     while half > 0 {
