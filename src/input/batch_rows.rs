@@ -75,8 +75,9 @@ impl Pass<Value> for BatchRowsPass {
             Order::Any(order) => order,
         };
         while self.numbers.len() < self.batch.size {
-            let Some(row) = order.next()? else { break };
+            // The memory is reserved first, so that no row is lost if there is none.
             memory::reserve(&mut self.numbers, 1, "row numbers")?;
+            let Some(row) = order.next()? else { break };
             self.numbers.push(row);
         }
         let count = self.numbers.len();

@@ -1,18 +1,17 @@
 //! A dataset whose elements are made once and kept.
 
-use crate::input::dataset::Dataset;
-use crate::input::facts::Facts;
-use crate::input::pass::Item;
-use crate::input::reorder::Reorder;
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::memory::reserve;
 use crate::error::{Result, Status};
 use crate::input::cardinality::Cardinality;
+use crate::input::dataset::Dataset;
+use crate::input::facts::Facts;
 use crate::input::held::lacks_memory;
-use crate::input::pass::Pass;
+use crate::input::pass::{Item, Pass};
 use crate::input::position::{StateReader, StateWriter, unfit};
+use crate::input::reorder::Reorder;
 use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
 
 /// The items of a complete round.

@@ -40,10 +40,7 @@ impl Cardinality {
 
     /// An upper bound of how many elements one pass holds, if there is one.
     pub(super) fn bound(self) -> Option<usize> {
-        match self {
-            Cardinality::Exact(count) => usize::try_from(count).ok(),
-            Cardinality::Endless | Cardinality::Unknown => None,
-        }
+        self.exact().and_then(|count| usize::try_from(count).ok())
     }
 
     /// Whether a whole pass may have `count` elements.

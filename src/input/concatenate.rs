@@ -1,5 +1,7 @@
 //! Several datasets one after the other.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Operation};
@@ -9,7 +11,6 @@ use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::spec::ElementSpec;
 use crate::values::Value;
-use std::sync::Arc;
 
 impl Dataset {
     /// Concatenates the datasets. Their elements have the same structure, dtypes and ranks. Sizes in which they differ

@@ -1,18 +1,18 @@
 //! Files as a source. A function of the caller makes a dataset of each file, whose elements follow.
 
-use crate::input::arguments::in_range;
-use crate::input::dataset::{Dataset, Operation};
-use crate::input::reorder::Reorder;
 use std::sync::Arc;
 
 use crate::error::memory;
 use crate::error::{Error, Result};
+use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
+use crate::input::dataset::{Dataset, Operation};
 use crate::input::facts::{Facts, Files};
 use crate::input::file_shares::FileShare;
 use crate::input::held::Held;
 use crate::input::pass::{Pass, Pipeline};
 use crate::input::position::{Description, StateReader, StateWriter, unfit};
+use crate::input::reorder::Reorder;
 use crate::input::shuffle::Shuffle;
 use crate::input::slices;
 use crate::input::spec::ElementSpec;

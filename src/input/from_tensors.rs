@@ -1,17 +1,17 @@
 //! Datasets of elements that the caller has already made.
 
-use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{Dataset, Operation};
-use crate::input::facts::Facts;
-use crate::input::memory;
-use crate::input::spec::{ElementSpec, LeafSpec};
-use crate::tensor::Tensor;
 use std::sync::Arc;
 
 use crate::error::memory::list;
 use crate::error::{Error, Result};
+use crate::input::cardinality::Cardinality;
+use crate::input::dataset::{Dataset, Operation};
+use crate::input::facts::Facts;
 use crate::input::indexed::{self, Indexed};
+use crate::input::memory;
 use crate::input::pass::Pass;
+use crate::input::spec::{ElementSpec, LeafSpec};
+use crate::tensor::Tensor;
 use crate::values::Value;
 
 impl Dataset {

@@ -1,11 +1,11 @@
 //! Elements that the caller makes on request.
 
-use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{Dataset, Operation};
-use crate::input::facts::Facts;
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::input::cardinality::Cardinality;
+use crate::input::dataset::{Dataset, Operation};
+use crate::input::facts::Facts;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter, unfit};
 use crate::input::spec::ElementSpec;

@@ -17,8 +17,8 @@ use crate::tensor::{DType, Tensor};
 
 impl Dataset {
     /// The slices along dimension 0 of the arrays in IDX files, which are plain or compressed by gzip. The arrays, such
-    /// as images and labels, must have the same number of slices. The
-    /// elements have the structure of those of [`Dataset::from_named_arrays`].
+    /// as images and labels, must have the same number of slices. The elements have the structure of those of
+    /// [`Dataset::from_named_arrays`].
     ///
     /// Plain files of 8-bit elements are mapped into memory. They must not be rewritten or shortened while the dataset
     /// or an element of it is in use, because a read past the new end would stop the process. Other files are read,

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::{FairMutex, FairMutexGuard};
+
 use crate::error::{Error, Result};
 use crate::input::pass::{Pass, Pipeline};
 use crate::input::position::{Description, StateReader, StateWriter};
@@ -12,7 +14,6 @@ use crate::input::work::{self, InsideGuard, WorkNode};
 use crate::observe::{self, Phase};
 use crate::strategy::context::require_cross_replica_of;
 use crate::values::Value;
-use parking_lot::{FairMutex, FairMutexGuard};
 
 /// A pass over a dataset. Threads may share it; each element goes to one of them.
 ///

@@ -1,8 +1,5 @@
 //! Applies a function of the caller to each element.
 
-use crate::input::arguments::in_range;
-use crate::input::dataset::{Dataset, Operation};
-use crate::input::facts::Facts;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -12,6 +9,9 @@ use parking_lot::Mutex;
 use crate::error::memory::exhausted;
 use crate::error::{Error, Result, Status};
 use crate::executor::pool::{Outcome, Pool};
+use crate::input::arguments::in_range;
+use crate::input::dataset::{Dataset, Operation};
+use crate::input::facts::Facts;
 use crate::input::held::Held;
 use crate::input::pass::{Pass, Pipeline};
 use crate::input::position::{StateReader, StateWriter};

@@ -41,15 +41,15 @@ impl Numbering {
     }
 
     /// Counts an element, also one that failed. An element for which there was no memory comes again, so it is not
-    /// counted.
+    /// counted. A restored number may be any, so that the sum saturates.
     pub(super) fn count<T>(&mut self, next: Result<Option<T>>) -> Result<Option<T>> {
         let counts = !lacks_memory(&next) && !matches!(next, Ok(None));
-        self.element += u64::from(counts);
+        self.element = self.element.saturating_add(u64::from(counts));
         next
     }
 
     pub(super) fn restart(&mut self) {
-        self.round += 1;
+        self.round = self.round.saturating_add(1);
         self.element = 0;
     }
 

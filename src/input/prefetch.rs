@@ -1,7 +1,5 @@
 //! Elements made ahead of their consumer, on a thread of their own.
 
-use crate::input::dataset::{Dataset, Operation};
-use crate::input::facts::Facts;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -14,6 +12,8 @@ use crate::executor::pool::Outcome;
 use crate::executor::thread::{self, Purpose};
 use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
+use crate::input::dataset::{Dataset, Operation};
+use crate::input::facts::Facts;
 use crate::input::held::lacks_memory;
 use crate::input::pass::{Pass, Pipeline};
 use crate::input::position::{StateReader, StateWriter};

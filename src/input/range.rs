@@ -1,12 +1,12 @@
 //! Ranges of integers.
 
-use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{Dataset, Operation};
-use crate::input::facts::Facts;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::input::cardinality::Cardinality;
+use crate::input::dataset::{Dataset, Operation};
 use crate::input::element_buffer::{BufferPool, ElementBuffer};
+use crate::input::facts::Facts;
 use crate::input::indexed::{self, Indexed};
 use crate::input::pass::Pass;
 use crate::input::spec::{ElementSpec, LeafSpec};

@@ -1,12 +1,12 @@
 //! Batches that are cut into batches of other sizes.
 
-use crate::input::dataset::{Dataset, Operation};
-use crate::input::facts::{Batched, Facts};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::input::dataset::{Dataset, Operation};
 use crate::input::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
+use crate::input::facts::{Batched, Facts};
 use crate::input::held::lacks_memory;
 use crate::input::leaves::{Leaf, Leaves};
 use crate::input::pass::{Pass, Pipeline};
@@ -198,12 +198,13 @@ impl RebatchPass {
     /// Advances by `rows` rows, which were returned or left out.
     fn pass(&mut self, rows: usize) {
         self.start += rows;
+        let held = self.batches.len();
         while let Some((_, first)) = self.batches.front().filter(|(_, first)| *first <= self.start)
         {
             self.start -= first;
             self.batches.pop_front();
-            self.replay.forget_first();
         }
+        self.replay.forget_first(held - self.batches.len());
     }
 
     fn let_go(&mut self) {
@@ -269,6 +270,9 @@ impl Pass<Value> for RebatchPass {
         self.ended = from.flag()?;
         let start = from.number()?;
         let saved = SavedLog::read(from)?;
+        if !saved.is_apart() {
+            return Err(unfit("batches that are being cut have no places of their own"));
+        }
         let (leaves, batches) = (&self.leaves, &mut self.batches);
         batches.clear();
         self.replay.restore(&saved, &mut *self.input, WantedItems::All, &mut |batch| {
@@ -325,4 +329,31 @@ fn join<'a>(
         position = next;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each batch that is being cut has a segment, which goes when the batch is used up.
+    #[test]
+    fn batches_in_one_segment_are_refused() {
+        let batches = Dataset::range(0, 8, 1).unwrap().batch(2, false).unwrap();
+        let mut beginning = StateWriter::default();
+        batches.start().unwrap().save(&mut beginning);
+        let next_after_restoring = |items: u64| {
+            let mut state = StateWriter::default();
+            // The turn, whether the rows have ended, the first row; then one segment, behind which the input is.
+            [0, 0, 0, 1, items].into_iter().for_each(|number| state.push(number));
+            state.append(&beginning);
+            [1, 0].into_iter().for_each(|number| state.push(number));
+            let mut pass = batches.rebatch(&[3], false)?.start()?;
+            pass.restore(&mut StateReader::new(state.numbers()))?;
+            pass.next()
+        };
+        let batch = next_after_restoring(1).unwrap().unwrap();
+        assert_eq!(batch.tensor_of(0).unwrap().to_vec::<i64>().unwrap(), [0, 1, 2]);
+        let refused = next_after_restoring(2).unwrap_err().to_string();
+        assert!(refused.contains("no places of their own"), "{refused}");
+    }
 }

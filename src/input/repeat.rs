@@ -6,8 +6,7 @@ use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
 use crate::input::facts::Facts;
 use crate::input::held::lacks_memory;
-use crate::input::pass::Item;
-use crate::input::pass::Pass;
+use crate::input::pass::{Item, Pass};
 use crate::input::position::{StateReader, StateWriter, unfit};
 use crate::input::reorder::Reorder;
 

@@ -72,16 +72,16 @@ impl ReplayLog {
         Ok(item)
     }
 
-    /// Forgets the first item. All items must have been taken by [`ReplayLog::next_apart`].
-    pub(super) fn forget_first(&mut self) {
-        self.segments[..self.used].rotate_left(1);
-        self.forget();
+    /// Forgets the first `count` items. All items must have been taken by [`ReplayLog::next_apart`].
+    pub(super) fn forget_first(&mut self, count: usize) {
+        self.segments[..self.used].rotate_left(count);
+        self.forget(count);
     }
 
     /// Forgets the last item, which was taken by [`ReplayLog::next_apart`].
     pub(super) fn forget_last(&mut self) {
         self.whole = false;
-        self.forget();
+        self.forget(1);
     }
 
     /// The position before the first item, if nothing has failed since.
@@ -95,8 +95,8 @@ impl ReplayLog {
         self.segments[..self.used].iter().map(|segment| segment.items).sum()
     }
 
-    fn forget(&mut self) {
-        self.used = self.used.saturating_sub(1);
+    fn forget(&mut self, count: usize) {
+        self.used -= count;
         self.whole &= self.used > 0;
     }
 
@@ -241,6 +241,14 @@ impl<'a> SavedLog<'a> {
     pub(super) fn items(&self) -> u64 {
         self.segments.iter().map(|segment| segment.0).sum()
     }
+
+    /// Whether each item has a segment of its own, as if all were taken by [`ReplayLog::next_apart`]. The last segment
+    /// is empty after a failure and at the end.
+    pub(super) fn is_apart(&self) -> bool {
+        self.segments.split_last().is_none_or(|((last, _), others)| {
+            *last <= 1 && others.iter().all(|(items, _)| *items == 1)
+        })
+    }
 }
 
 #[cfg(test)]
@@ -331,14 +339,14 @@ mod tests {
         assert!(replay.next_apart(&mut input).is_err());
         assert_eq!(held(&replay, &input), [1, 2, 3]);
         replay.next_apart(&mut input).unwrap();
-        (0..3).for_each(|_| replay.forget_first());
+        replay.forget_first(3);
         assert_eq!(held(&replay, &input), [5]);
         replay.forget_last();
         assert!(held(&replay, &input).is_empty());
     }
 
     #[test]
-    fn trails_that_cannot_be_are_refused() {
+    fn logs_that_cannot_be_are_refused() {
         let state = |numbers: &[u64]| {
             let mut state = StateWriter::default();
             numbers.iter().for_each(|&number| state.push(number));

@@ -5,8 +5,7 @@ use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
 use crate::input::facts::Facts;
-use crate::input::pass::Item;
-use crate::input::pass::{Pass, leave_out};
+use crate::input::pass::{Item, Pass, leave_out};
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::reorder::Reorder;
 

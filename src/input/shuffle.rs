@@ -1,10 +1,5 @@
 //! Random orders. For one seed they are the same on every machine.
 
-use crate::input::arguments::in_range;
-use crate::input::dataset::Dataset;
-use crate::input::facts::Facts;
-use crate::input::pass::Item;
-use crate::input::reorder::Reorder;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,9 +9,13 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::error::memory;
 use crate::error::{Error, Result};
+use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
-use crate::input::pass::Pass;
+use crate::input::dataset::Dataset;
+use crate::input::facts::Facts;
+use crate::input::pass::{Item, Pass};
 use crate::input::position::{Description, StateReader, StateWriter, unfit};
+use crate::input::reorder::Reorder;
 use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
 
 /// The name of these elements in the message if there is no memory for them.
@@ -267,7 +266,8 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.round += 1;
+        // A restored number may be any.
+        self.round = self.round.saturating_add(1);
         self.random = self.shuffle.random(self.pass, self.round);
         self.drawn = 0;
         self.buffer.clear();

@@ -1,11 +1,11 @@
 //! Combines several datasets side by side.
 
-use crate::input::dataset::{Dataset, Operation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
+use crate::input::dataset::{Dataset, Operation};
 use crate::input::element_buffer::{BufferPool, Reusable, in_use};
 use crate::input::facts::{Facts, RowFacts, common_batch_size, common_batched};
 use crate::input::held::Held;
