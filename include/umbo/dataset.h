@@ -383,8 +383,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shuffle(
  * @param[in] drop_remainder 1: elements that do not fill a last batch are left out. 0: it is
  *   smaller.
  *
- * Batches of tensors in their own order are views of the tensors; others are copies. If an element
- * fails, umbo_iterator_next() does, and the elements before it are in the next batch.
+ * Batches of tensors in their own order are views of the tensors; others are copies, for which the
+ * elements are kept until the batch is complete. If an element fails, umbo_iterator_next() does,
+ * and the elements before it are in the next batch.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_batch(
     umbo_dataset **dataset, int64_t element_count, int32_t drop_remainder);
@@ -453,7 +454,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_skip(umbo_dataset **dataset, int
  * @param[in] shard_count 1 or more.
  * @param[in] index 0 to `shard_count` - 1.
  *
- * Those in between are left out as by umbo_dataset_skip().
+ * Elements in between are left out: rows of arrays in their own order are not read, and other
+ * elements are made and dropped.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shard(
     umbo_dataset **dataset, int64_t shard_count, int64_t index);

@@ -67,8 +67,9 @@ pub fn umbo_dataset_shuffle(dataset: *mut *mut umbo_dataset, options: *const umb
 /// @param[in] drop_remainder 1: elements that do not fill a last batch are left out. 0: it is
 ///   smaller.
 ///
-/// Batches of tensors in their own order are views of the tensors; others are copies. If an element
-/// fails, umbo_iterator_next() does, and the elements before it are in the next batch.
+/// Batches of tensors in their own order are views of the tensors; others are copies, for which the elements are kept
+/// until the batch is complete. If an element fails, umbo_iterator_next() does, and the elements before it are in the
+/// next batch.
 #[c_call(transforms(dataset), flag(drop_remainder))]
 pub fn umbo_dataset_batch(
     dataset: *mut *mut umbo_dataset,
@@ -154,7 +155,8 @@ pub fn umbo_dataset_skip(dataset: *mut *mut umbo_dataset, count: i64) {
 /// @param[in] shard_count 1 or more.
 /// @param[in] index 0 to `shard_count` - 1.
 ///
-/// Those in between are left out as by umbo_dataset_skip().
+/// Elements in between are left out: rows of arrays in their own order are not read, and other elements are made
+/// and dropped.
 #[c_call(transforms(dataset))]
 pub fn umbo_dataset_shard(dataset: *mut *mut umbo_dataset, shard_count: i64, index: i64) {
     dataset.shard(shard_count, index)

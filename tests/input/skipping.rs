@@ -118,7 +118,7 @@ fn drawn(random: &mut ChaCha8Rng, stages: usize, what: &mut String) -> (Dataset,
 }
 
 #[test]
-fn what_is_passed_over_is_what_would_have_come() {
+fn skips_and_shards_leave_out_what_would_have_come() {
     for seed in 0..1500 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let (stages, mut what) = (random.random_range(1..6), format!("{seed}: "));
