@@ -5,7 +5,6 @@ mod advice;
 mod calls;
 mod function_names;
 mod input;
-#[path = "../calls/pass.rs"]
 mod pass;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -211,8 +211,13 @@ fn opened(file: File<'_>, failing: usize) -> Result<Dataset> {
 impl Plan {
     /// The dataset. A transformation that its elements do not allow is left out.
     pub fn dataset(&self) -> Dataset {
+        self.made(true)
+    }
+
+    /// The same, or one of which no element is made before it is asked for.
+    pub fn made(&self, ahead: bool) -> Dataset {
         let or_as_it_is = |of: &Plan, transform: &dyn Fn(&Dataset) -> Result<Dataset>| {
-            let dataset = of.dataset();
+            let dataset = of.made(ahead);
             transform(&dataset).unwrap_or(dataset)
         };
         match self {
@@ -240,21 +245,23 @@ impl Plan {
                 Dataset::from_files(&paths, move |file| opened(file, failing), options).unwrap()
             }
             &Plan::Map { ref of, calls, failing } => {
-                let options = MapOptions { parallel_calls: calls, element_spec: Some(scalars()) };
+                let parallel_calls = if ahead { calls } else { 0 };
+                let options = MapOptions { parallel_calls, element_spec: Some(scalars()) };
                 let function = move |element: &Value| {
                     let number = mixed(element);
                     refused_if(number, failing)?;
                     Ok(Value::Tensor(Tensor::scalar(number)?))
                 };
-                of.dataset().map(function, options).unwrap()
+                of.made(ahead).map(function, options).unwrap()
             }
             &Plan::Same { ref of, calls, failing } => {
-                let options = MapOptions { parallel_calls: calls, element_spec: None };
+                let parallel_calls = if ahead { calls } else { 0 };
+                let options = MapOptions { parallel_calls, element_spec: None };
                 let function = move |element: &Value| {
                     refused_if(mixed(element), failing)?;
                     Ok(element.clone())
                 };
-                of.dataset().map(function, options).unwrap()
+                of.made(ahead).map(function, options).unwrap()
             }
             &Plan::Batch { ref of, size, padded, drop_remainder } => {
                 or_as_it_is(of, &|dataset| match padded {
@@ -270,17 +277,20 @@ impl Plan {
                     ShuffleOptions { buffer_size: buffer, seed, keep_order_each_pass: keep_order };
                 or_as_it_is(of, &|dataset| dataset.shuffle(&options))
             }
-            Plan::Repeat(of, count) => of.dataset().repeat(*count).unwrap(),
-            Plan::Take(of, count) => of.dataset().take(*count).unwrap(),
-            Plan::Skip(of, count) => of.dataset().skip(*count).unwrap(),
+            Plan::Repeat(of, count) => of.made(ahead).repeat(*count).unwrap(),
+            Plan::Take(of, count) => of.made(ahead).take(*count).unwrap(),
+            Plan::Skip(of, count) => of.made(ahead).skip(*count).unwrap(),
             Plan::Shard(of, shards, index) => {
                 or_as_it_is(of, &|dataset| dataset.shard(*shards, index % shards))
             }
-            Plan::Cache(of) => of.dataset().cache().unwrap(),
-            Plan::Prefetch(of, depth) => of.dataset().prefetch(*depth).unwrap(),
-            Plan::Zip(one, other) => Dataset::zip(&[one.dataset(), other.dataset()], None).unwrap(),
+            Plan::Cache(of) => of.made(ahead).cache().unwrap(),
+            Plan::Prefetch(of, _) if !ahead => of.made(ahead),
+            Plan::Prefetch(of, depth) => of.made(ahead).prefetch(*depth).unwrap(),
+            Plan::Zip(one, other) => {
+                Dataset::zip(&[one.made(ahead), other.made(ahead)], None).unwrap()
+            }
             Plan::Concatenate(one, other) => {
-                let (one, other) = (one.dataset(), other.dataset());
+                let (one, other) = (one.made(ahead), other.made(ahead));
                 Dataset::concatenate(&[one.clone(), other]).unwrap_or(one)
             }
         }

@@ -1,5 +1,6 @@
 //! Places in the data: what follows a restored position is what follows it in the pass that it was
-//! saved of. Pipelines, places and interruptions are drawn.
+//! saved of; and what is made ahead is what would be made when it is asked for. Pipelines, places and interruptions
+//! are drawn.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -14,7 +15,7 @@ use umbo::input::{
 use umbo::values::Value;
 
 use crate::common::{all, fails, ints, numbers, rest};
-use crate::plan::{Counter, deliveries, plans, scalars, words};
+use crate::plan::{Counter, Delivery, Resets, deliveries, plans, scalars, words};
 
 /// What comes of asking, or of starting a new pass.
 fn event(iterator: &PassIterator, reset: bool) -> String {
@@ -93,6 +94,26 @@ proptest! {
             follows(&other, later, "restored")?;
             follows(&third, place, "restored twice")?;
             follows(&fourth, later, "restored on the way")?;
+        }
+    }
+
+    /// Elements, failures and the end come in the same places.
+    #[test]
+    fn what_is_made_ahead_is_what_would_be_made_when_it_is_asked_for(
+        plan in plans(),
+        delivery in deliveries(),
+        resets in proptest::collection::btree_set(0usize..EVENTS, 0..4),
+    ) {
+        let allowed = plan.resets(delivery);
+        // Stages that start others anew meet rounds that depend on how far ahead those are.
+        prop_assume!(!matches!(allowed, Resets::Nowhere));
+        let ahead = delivery.of(&plan.dataset())();
+        let asked = Delivery { read_ahead: 0, ..delivery }.of(&plan.made(false))();
+        let mut events = Vec::new();
+        for _ in 0..EVENTS {
+            let is_reset = resets.contains(&events.len()) && allowed.allow(&events);
+            events.push(event(&asked, is_reset));
+            prop_assert_eq!(&event(&ahead, is_reset), &events[events.len() - 1], "{:?}", events);
         }
     }
 }

@@ -2,18 +2,45 @@
 
 use std::mem;
 
+use umbo::strategy::ReplicaFunction;
+
 use crate::*;
+
+/// The function inside of so many runs, each in a merge call of the one around it.
+fn nested(depth: usize, function: Arc<ReplicaFunction>) -> Arc<ReplicaFunction> {
+    (0..depth).fold(function, |inner, depth| {
+        Arc::new(move |context: &ReplicaContext| {
+            let inner = Arc::clone(&inner);
+            context.synchronize(
+                Operation::MergeCall { function: depth },
+                None,
+                Box::new(move |strategy, _| {
+                    strategy.run_within(inner, None, Limits::default(), None)?;
+                    Ok(None)
+                }),
+            )
+        })
+    })
+}
 
 #[test]
 fn a_late_callback_drains_and_the_strategy_is_usable_again() {
     for replicas in [1, 2, 3] {
         for waiting in [false, true] {
-            with_enough_time(|time| drains_and_is_usable_again(replicas, waiting, time));
+            for depth in [0, 1, 3] {
+                with_enough_time(|time| drains_and_is_usable_again(replicas, waiting, depth, time));
+            }
         }
     }
 }
 
-fn drains_and_is_usable_again(replicas: usize, waiting: bool, time: Duration) -> bool {
+/// In a run inside of `depth` others.
+fn drains_and_is_usable_again(
+    replicas: usize,
+    waiting: bool,
+    depth: usize,
+    time: Duration,
+) -> bool {
     let s = strategy(replicas);
     let v = variable(&s, Aggregation::Sum, 1.0);
     let gate = Arc::new(Gate::default());
@@ -43,7 +70,7 @@ fn drains_and_is_usable_again(replicas: usize, waiting: bool, time: Duration) ->
     };
     let deadline = Some(Instant::now() + time);
     let error = s.run_within(
-        Arc::new(function),
+        nested(depth, Arc::new(function)),
         Some(scalar(0.0)),
         Limits { deadline, ..Limits::default() },
         Some(Box::new(RunUserData(Arc::clone(&dropped)))),
@@ -78,6 +105,33 @@ fn drains_and_is_usable_again(replicas: usize, waiting: bool, time: Duration) ->
         std::thread::yield_now();
     }
     true
+}
+
+/// Whether the thread that called sees the token before the last callback is back is chance. That the run takes no
+/// effect is not, whether or not a callback was told so.
+#[test]
+fn a_run_that_is_cancelled_before_its_callbacks_are_back_has_no_effect() {
+    for (replicas, asks) in (1..=3).flat_map(|replicas| [(replicas, false), (replicas, true)]) {
+        let s = strategy(replicas);
+        let v = variable(&s, Aggregation::Sum, 1.0);
+        for depth in [0, 1].repeat(100) {
+            let token = Cancellation::new();
+            let limits = Limits { cancellation: Some(token.clone()), ..Limits::default() };
+            let v_of_run = v.clone();
+            let function = move |context: &ReplicaContext| {
+                assign(&v_of_run, Assignment::Add, &scalar(1.0))?;
+                if context.replica() == replicas - 1 {
+                    token.cancel();
+                    assert!(!asks || context.is_cancelled());
+                }
+                Ok(None)
+            };
+            let run = s.run_within(nested(depth, Arc::new(function)), None, limits, None);
+            refused(run, Status::Cancelled, &[]);
+            s.synchronize().unwrap();
+            assert_eq!(value_of(&v), 1.0);
+        }
+    }
 }
 
 #[test]

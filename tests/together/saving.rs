@@ -165,7 +165,7 @@ fn what_ranks_save_goes_on_with_any_number_of_them() {
 }
 
 #[test]
-fn what_one_process_has_accumulated_is_restored_once() {
+fn what_one_process_has_accumulated_is_restored_once_and_saved_by_no_rank() {
     let uncut = Training::accumulating(alone(4), adam(), 3);
     uncut.train(0..6);
     let folder = Folder::new("accumulated");
@@ -178,6 +178,10 @@ fn what_one_process_has_accumulated_is_restored_once() {
             training.checkpoint.restore(&folder.file()).unwrap();
             training.train(2..6);
             assert!(training.known() == uncut.known(), "{size}×{replicas}");
+            training.train(6..7);
+            let error = training.checkpoint.save(&folder.0.join("never")).unwrap_err();
+            assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
+            assert!(error.to_string().contains("each rank has its own part"), "{error}");
         });
     }
 }

@@ -273,7 +273,7 @@ pub fn plans() -> Vec<Plan> {
     plans
 }
 
-/// Each device has a replica, or the number of replicas was chosen.
+/// Each device has a replica, or the number of replicas was chosen. Some of the ranks are strict.
 #[test]
 fn ranks_train_as_one_process_does() {
     let splits = [(2, 1), (3, 1), (2, 2), (4, 1), (3, 2), (2, 3), (4, 3)];
@@ -287,9 +287,13 @@ fn ranks_train_as_one_process_does() {
             let plan = Plan { is_wide: in_sync > 0 && !plan.overflows, ..plan.clone() };
             let all = if in_sync == 0 { size * devices } else { in_sync };
             let expected = train(alone(all), &plan, rule(of));
-            let options = |rank| match in_sync {
-                0 => Options { bind_threads: false, ..shared_or_apart(rank, size, devices) },
-                _ => chosen(rank, devices, in_sync),
+            let options = |rank: usize| Options {
+                bind_threads: false,
+                strict: (rank + number).is_multiple_of(3),
+                ..match in_sync {
+                    0 => shared_or_apart(rank, size, devices),
+                    _ => chosen(rank, devices, in_sync),
+                }
             };
             let ranks = job(size, Some(number as u64), None);
             let came =

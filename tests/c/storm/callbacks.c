@@ -221,10 +221,12 @@ static umbo_status act(umbo_replica_context *context, struct plan *plan, int ind
             if (id == plan->stalling_replica) {
                 /* The token of this run, or in one that has none, of an earlier run: that may stop
                  * runs of others, but not this one. */
-                if (plan->cancels && (plan->token != NULL || plan->last_token != NULL))
+                if (plan->cancels && (plan->token != NULL || plan->last_token != NULL)) {
                     CHECK_OK(umbo_cancellation_cancel(plan->token != NULL ? plan->token
                                                                           : plan->last_token));
-                usleep((unsigned)plan->stall_microseconds);
+                    if (plan->run != 0) __atomic_store_n(&thread->cancelled_run, plan->run, __ATOMIC_SEQ_CST);
+                }
+                if (plan->stall_microseconds > 0) usleep((unsigned)plan->stall_microseconds);
             }
             return UMBO_OK;
         case METRIC: return umbo_replica_context_add_metric(context, "m", 1, 1);

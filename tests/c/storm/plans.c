@@ -93,7 +93,7 @@ struct plan *draw_plan(struct thread *thread, int strategy, int limited, int is_
         plan->may_end = MAY(UMBO_STATUS_ABORTED);
     }
     plan->stalling_replica = below(thread, replicas_of[strategy]);
-    plan->stall_microseconds = below(thread, limited ? 1500 : 60);
+    plan->stall_microseconds = one_in(thread, 3) ? 0 : below(thread, limited ? 1500 : 60);
     plan->cancels = one_in(thread, 6);
     for (index = 0; index < TRAINERS; index++)
         plan->before[index] = thread->expected[strategy].weights[index][0];

@@ -11,7 +11,8 @@
  *
  * - each variable is what the model says after each run of the one thread that changes it;
  * - a run ends in a way that was drawn for it: one without a deadline and a token, for example, is
- *   never cancelled, whatever happens to the tokens and deadlines of runs before it;
+ *   never cancelled, whatever happens to the tokens and deadlines of runs before it, and one whose own callback has
+ *   cancelled its token never takes effect;
  * - the user data is destroyed exactly once, after the last callback is back, before the run
  *   returns if it has no limits, and in any case before synchronize returns;
  * - callbacks find what they are given, and all-reduces and nested runs give the right numbers;

@@ -81,6 +81,8 @@ struct thread {
     int64_t given[2 * STRATEGIES], destroyed[2 * STRATEGIES];
     umbo_cancellation *last_token;
     int64_t runs, nested, ended[17], applied[TRAINERS];
+    /* The last run of which a callback has cancelled the token. */
+    int64_t cancelled_run;
     int64_t assignments, applies, synchronisations, strategies, cancelled;
     const char *doing;
 };
@@ -142,6 +144,8 @@ struct plan {
     /* The last token of the thread when the run began: a late callback cancels it while the thread
      * is at later runs. */
     umbo_cancellation *last_token;
+    /* The number of a run that has a token, which its nested run knows, too. */
+    int64_t run;
     struct plan *nested;
     double nested_deadline;
     /* The statuses that the run may end with, as bits. */

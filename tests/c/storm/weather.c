@@ -70,11 +70,15 @@ static void run_on(struct thread *thread, int which) {
     }
     keep_last_token(plan, thread->last_token);
     if (has_nested) keep_last_token(plan->nested, thread->last_token);
+    thread->runs++;
+    if (plan->token != NULL) {
+        plan->run = thread->runs;
+        if (has_nested) plan->nested->run = thread->runs;
+    }
     /* Who is woken by the end of the nested run may be told before who has ended it. */
     if (has_nested && limited) may_end |= MAY(UMBO_STATUS_CANCELLED);
     plan->gone = gone ? NULL : &gone;
     __atomic_fetch_add(&thread->given[which], 1, __ATOMIC_SEQ_CST);
-    thread->runs++;
     status = umbo_strategy_run(strategies[which], on_a_replica, plan, NULL, &options,
                                one_in(thread, 2) ? &result : NULL);
     umbo_value_release(result);
@@ -85,6 +89,8 @@ static void run_on(struct thread *thread, int which) {
     if (status < 0 || status > 16 || !(may_end & MAY(status)))
         wrong(thread, "a run%s ends with %s: %s", limited ? " with limits" : "",
               umbo_status_name(status), umbo_last_error_message());
+    if (status == UMBO_OK && __atomic_load_n(&thread->cancelled_run, __ATOMIC_SEQ_CST) == thread->runs)
+        wrong(thread, "a run that its own callback has cancelled takes effect");
     if (!gone)
         wrong(thread, "a run without limits returns before its user data is destroyed");
     if (status == UMBO_OK) {

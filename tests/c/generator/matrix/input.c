@@ -16,6 +16,7 @@ static umbo_dataset *four_elements(void) {
 static void take_all(struct scene *scene, umbo_dataset *dataset, int prefetch, int resets) {
     umbo_dataset *prefetched = NULL;
     umbo_iterator *own = NULL;
+    int gone;
     if (prefetch) {
         CHECK_OK(umbo_dataset_retain(dataset, &prefetched));
         CHECK_OK(umbo_dataset_prefetch(&prefetched, 2));
@@ -25,6 +26,7 @@ static void take_all(struct scene *scene, umbo_dataset *dataset, int prefetch, i
     CHECK_OK(umbo_iterator_from_dataset(dataset, &own));
     umbo_dataset_release(dataset);
     scene->own = own;
+    scene->keeps_own = prefetch;
     for (; resets >= 0; resets--) {
         int32_t has_value = 1;
         int attempts = 0;
@@ -36,7 +38,9 @@ static void take_all(struct scene *scene, umbo_dataset *dataset, int prefetch, i
         }
         if (resets > 0) umbo_ignore(umbo_iterator_reset(own));
     }
-    umbo_iterator_release(own);
+    /* The call may have given it up in place of the other one. */
+    gone = entered && !scene->keeps_own && functions[first_function].gives_up == offsetof(struct objects, iterator);
+    umbo_iterator_release(gone ? scene->good.iterator : own);
     scene->own = NULL;
 }
 
@@ -52,6 +56,7 @@ static void map(struct scene *scene, int parallel, int prefetch) {
 
 static void a_map(struct scene *scene) { map(scene, 1, 0); }
 static void a_parallel_map(struct scene *scene) { map(scene, 2, 0); }
+static void a_prefetched_map(struct scene *scene) { map(scene, 1, 1); }
 static void a_prefetched_parallel_map(struct scene *scene) { map(scene, 2, 1); }
 
 static void the_destroy_of_a_map(struct scene *scene) {
@@ -102,7 +107,8 @@ static umbo_dataset *generated(struct scene *scene, umbo_destroy_fn destroy) {
     umbo_generator generator = UMBO_GENERATOR_INIT;
     generator.begin = begin_pass;
     generator.next = next_of_pass;
-    generator.reset = reset_pass;
+    /* Without it a pass is ended and another begun. */
+    if (scene->part != END) generator.reset = reset_pass;
     generator.end = end_pass;
     CHECK_OK(umbo_dataset_from_generator(scene->good.element_spec, &generator, scene, destroy,
                                          &dataset));
@@ -118,7 +124,11 @@ static void the_begin_of_a_generator(struct scene *scene) { generate(scene, BEGI
 static void the_next_of_a_generator(struct scene *scene) { generate(scene, NEXT, 0); }
 static void the_reset_of_a_generator(struct scene *scene) { generate(scene, RESET, 0); }
 static void the_end_of_a_generator(struct scene *scene) { generate(scene, END, 0); }
+static void the_begin_of_a_prefetched_generator(struct scene *scene) { generate(scene, BEGIN, 1); }
 static void the_next_of_a_prefetched_generator(struct scene *scene) { generate(scene, NEXT, 1); }
+static void the_reset_of_a_prefetched_generator(struct scene *scene) { generate(scene, RESET, 1); }
+static void the_end_of_a_prefetched_generator(struct scene *scene) { generate(scene, END, 1); }
+
 static void the_destroy_of_a_generator(struct scene *scene) {
     umbo_dataset_release(generated(scene, probing_destroy));
 }
@@ -138,6 +148,7 @@ static void the_next_of_a_distributed_generator(struct scene *scene) {
     CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &own));
     umbo_distributed_dataset_release(distributed);
     scene->own = own;
+    scene->keeps_own = 1;
     umbo_ignore(umbo_iterator_next(own, &element));
     umbo_value_release(element);
     umbo_iterator_release(own);
@@ -179,6 +190,7 @@ static void drop_from_a_buffer(struct scene *scene, int prefetch) {
     umbo_ignore(umbo_iterator_next(own, &element));
     usleep(prefetch ? 300 : 0);
     scene->own = own;
+    scene->keeps_own = 1;
     umbo_ignore(umbo_iterator_reset(own));
     umbo_value_release(element);
     umbo_iterator_release(own);
@@ -220,6 +232,9 @@ static void the_opening_of_the_first_file(struct scene *scene) {
 }
 
 static void the_opening_of_files(struct scene *scene) { take_all(scene, two_files(scene, 1, NULL), 0, 1); }
+static void the_opening_of_prefetched_files(struct scene *scene) {
+    take_all(scene, two_files(scene, 1, NULL), 1, 1);
+}
 static void the_destroy_of_files(struct scene *scene) {
     umbo_dataset_release(two_files(scene, 1, probing_destroy));
 }

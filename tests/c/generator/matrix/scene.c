@@ -3,8 +3,10 @@
 /* Objects of the calls in progress, and where the context has got to. */
 struct scene {
     struct objects good;
-    /* The iterator that is being advanced, if any. */
+    /* The iterator that is being advanced, if any, and whether the context needs its last handle: nobody waits for
+     * callbacks on threads of an iterator that is given up. */
     umbo_iterator *own;
+    int keeps_own;
     umbo_replica_context *context;
     /* A run returned while its callbacks were in it: they are late. How many of them use the scene no
      * more. */
@@ -33,7 +35,8 @@ static void probe(const struct scene *scene, umbo_replica_context *context,
     if (gone != NOTHING && !first) return;
     if (context != NULL) good.replica_context = context;
     if (request != NULL) good.variable_request = request;
-    if (scene->own != NULL && gone != offsetof(struct objects, iterator)) good.iterator = scene->own;
+    if (scene->own != NULL && !(gone == offsetof(struct objects, iterator) && scene->keeps_own))
+        good.iterator = scene->own;
     for (function = first_function; function < first_function + together; function++) {
         current_function = function;
         (void)functions[function].call(good);

@@ -98,7 +98,6 @@ static int one_in(struct fuzzer *f, int count) { return below(f, count) == 0; }
 static int small(struct fuzzer *f) { return one_in(f, 16) ? -1 : below(f, 5); }
 static int room(struct fuzzer *f) { return one_in(f, 16) ? 0 : 1 + below(f, MOST_ROOM); }
 static int ndim(struct fuzzer *f) { return one_in(f, 16) ? 10 * below(f, 2) - 1 : below(f, 4); }
-static CHECK_MAYBE_UNUSED int rarely(struct fuzzer *f) { return one_in(f, 32); }
 
 static int32_t narrow(struct fuzzer *f) {
     static const int32_t extremes[] = {INT32_MIN, INT32_MAX, -2, 1000, 64, 255};
