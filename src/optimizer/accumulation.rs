@@ -144,15 +144,6 @@ impl Accumulation {
         sum.gradient.as_ref()
     }
 
-    /// Whether a run before the last wrote variable `index`; for a row-sparse variable also the
-    /// last one, once its rows are merged.
-    pub(super) fn has_variable(&self, index: usize) -> bool {
-        match &self.sums[index] {
-            VariableSum::Dense(sum) => sum.written,
-            VariableSum::Rows(sums) => sums.merged().is_some(),
-        }
-    }
-
     /// Whether a run before the last wrote variable `index`.
     pub(super) fn has_before(&self, index: usize) -> bool {
         match &self.sums[index] {

@@ -205,10 +205,8 @@ impl ApplyAction {
         state.refresh(plan, self.optimizer.id(), self.gradients.variables());
         let fails = self.non_finite(state) == NonFinite::Fail;
         let rule = self.optimizer.rule();
-        match exchange.accumulate(sources, work, plan, rule, launcher, fails)? {
-            (_, Some(index)) => Err(not_finite(sources, index)),
-            (accumulated, None) => Ok(ApplyDecision::Accumulate(accumulated)),
-        }
+        let accumulated = exchange.accumulate(sources, work, plan, rule, launcher, fails);
+        accumulated.map(ApplyDecision::Accumulate)
     }
 
     fn prepare_update(

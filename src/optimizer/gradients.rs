@@ -177,7 +177,7 @@ impl Gradients {
         self.strategy
     }
 
-    /// The ranks of that strategy. If it is gone, a process alone, which an apply need not make.
+    /// The ranks of that strategy; a process alone if the strategy does not exist any more.
     pub(super) fn ranks(&self) -> Arc<Ranks> {
         static ALONE: LazyLock<Arc<Ranks>> = LazyLock::new(|| Ranks::alone(1));
         let ranks = |strategy: Strategy| Arc::clone(strategy.ranks());

@@ -74,8 +74,8 @@ fn first(contributions: Contributions<'_>, index: usize, variable: &Variable) ->
 fn first_element(tensor: &Tensor) -> Option<(usize, f64)> {
     for_gradient_dtype!(tensor.dtype(), G => {
         let numbers = tensor.to_vec::<G>().ok()?.into_iter();
-        let mut wide = numbers.map(|number| G::widened(Instructions::BASELINE, [number])[0]);
-        wide.by_ref().enumerate().find(|(_, number)| !number.is_finite())
+        let wide = numbers.map(|number| G::widened(Instructions::BASELINE, [number])[0]);
+        wide.enumerate().find(|(_, number)| !number.is_finite())
     })
 }
 

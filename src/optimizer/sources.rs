@@ -165,11 +165,6 @@ impl<'a> GradientSources<'a> {
             && self.contributions.are_of_the_same(index)
     }
 
-    /// Whether a replica of non-zero weight wrote variable `index` in one of the runs.
-    pub(super) fn has_variable(&self, index: usize) -> bool {
-        self.contributions.has_variable(index) || self.accumulation.has_variable(index)
-    }
-
     /// The merged rows of variable `index`, if it is row-sparse.
     pub(super) fn rows(&self, index: usize) -> Option<&Merged> {
         self.accumulation.rows(index)

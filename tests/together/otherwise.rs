@@ -192,6 +192,28 @@ fn the_first_option_that_differs_is_named_with_its_values() {
     }
 }
 
+/// Ranks compare 4096 quantities at once. Here there are more, and the last ones differ.
+#[test]
+fn the_last_of_many_options_is_named() {
+    let came = on_ranks(&ranks(2), 1, |rank, strategy| {
+        let strategy = strategy.unwrap();
+        let variables = make(&strategy, &[&[1][..]; 700]);
+        let options =
+            GradientsOptions { accumulation_steps: 2 + rank as u64, ..GradientsOptions::default() };
+        let gradients = gradients(&strategy, &variables, options);
+        let rule = Adam::new(0.9, 0.999, 1e-7).unwrap();
+        let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.1).unwrap();
+        let callback = |context: &ReplicaContext| contribute(context, &gradients, 0).map(|()| None);
+        strategy.run(&callback, None).unwrap();
+        let options = ApplyOptions { flush: true, ..ApplyOptions::default() };
+        apply_with(&optimizer, &gradients, options).unwrap_err().to_string()
+    });
+    for text in came {
+        let expected = "the number of accumulation steps is 2 on rank 0, 3 on rank 1";
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
 fn train(strategy: &Strategy, way: &Way) -> umbo::error::Result<()> {
     let count = way.shape.iter().product();
     let mut variables = Vec::new();

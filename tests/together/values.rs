@@ -60,13 +60,15 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
             let own = |seed, shape: &[usize]| contribution(seed + step, replica, dtype, shape);
             let mut came = Vec::new();
             for op in [ReduceOp::Sum, ReduceOp::Mean] {
-                // The last one is reduced in parts.
-                let large: &[usize] = if step == 0 { &[129, 260] } else { &[1] };
+                // The last ones are reduced in parts.
+                let large: [&[usize]; 2] =
+                    if step == 0 { [&[129, 260], &[35_001]] } else { [&[1]; 2] };
                 let nest = Value::tuple(vec![
                     Value::Tensor(own(1, &[7])),
                     Value::Tensor(own(2, &[])),
                     Value::Tensor(own(3, &[0, 4])),
-                    Value::Tensor(own(10, large)),
+                    Value::Tensor(own(10, large[0])),
+                    Value::Tensor(own(20, large[1])),
                 ])?;
                 came.push(context.all_reduce(op, nest)?);
             }

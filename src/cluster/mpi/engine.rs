@@ -37,7 +37,7 @@ unsafe impl Send for MpiEngine {}
 // SAFETY: as for `Send`; `CheckedCommunicator` allows only one call at a time.
 unsafe impl Sync for MpiEngine {}
 
-/// The calls, by the numbers that ranks compare.
+/// The names of the calls. Ranks compare the positions in this list.
 const CALLS: [&str; 5] = ["an all-to-all", "an all-gather", "a broadcast", "a vote", "a barrier"];
 
 impl MpiEngine {
@@ -118,9 +118,10 @@ impl MpiEngine {
     }
 
     /// Synchronises the ranks in a call, and finds the least and the greatest of their numbers.
-    fn synchronize(&self, call: usize, number: i64, deadline: Option<Instant>) -> Result<Vote> {
+    fn synchronize(&self, call: &str, number: i64, deadline: Option<Instant>) -> Result<Vote> {
         // The least of the inverted numbers is the inverted greatest number.
-        let of_call = call as i64;
+        let position = CALLS.iter().position(|known| *known == call);
+        let of_call = position.unwrap_or(CALLS.len()) as i64;
         let numbers = Box::leak(Box::new([of_call, !of_call, number, !number, 0, 0, 0, 0]));
         let mut request = REQUEST_NULL;
         // SAFETY: four numbers are read, and four others are written. They stay until the call is done.
@@ -147,7 +148,7 @@ impl MpiEngine {
             return Err(Error::precondition(format!(
                 "ranks are in different calls: rank {} in {}, others in {} or {}",
                 self.link.rank,
-                CALLS[call],
+                call,
                 named(least),
                 named(greatest)
             )));
@@ -158,7 +159,7 @@ impl MpiEngine {
     /// Like [`MpiEngine::synchronize`], for a number of bytes that must be the same on all ranks.
     fn synchronize_bytes(
         &self,
-        call: usize,
+        call: &str,
         bytes: usize,
         what: &str,
         deadline: Option<Instant>,
@@ -173,19 +174,19 @@ impl MpiEngine {
         )))
     }
 
-    /// Receives a part from each rank, including itself. `sent` returns the bytes that go to a rank. `meet` waits for
-    /// the other ranks.
+    /// Receives a part from each rank, including itself. `sent` returns the bytes that go to a rank. `synchronize`
+    /// waits for the other ranks.
     fn exchange<'a>(
         &self,
         sent: impl Fn(usize) -> &'a [u8],
         receive: &mut [u8],
         counts: &[usize],
         deadline: Option<Instant>,
-        meet: impl FnOnce(usize) -> Result<()>,
+        synchronize: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let (receives, own) = self.link.incoming(receive, counts);
         let (sends, from) = (self.link.outgoing(&sent), sent(self.link.rank));
-        meet(receive.len())?;
+        synchronize()?;
         // SAFETY: the parts lie in the slices, and do not overlap.
         unsafe { self.link.exchange(&sends, &receives, deadline) }?;
         receive[own..][..from.len()].copy_from_slice(from);
@@ -197,22 +198,23 @@ impl MpiEngine {
             EngineCall::AllToAll { send, send_counts, receive, receive_counts } => {
                 let (send, starts) = (send.on_host()?, starts_of(send_counts));
                 let sent = |rank: usize| &send[starts[rank]..][..send_counts[rank]];
-                self.exchange(sent, receive.on_host()?, receive_counts, deadline, |_| {
-                    self.synchronize(0, 0, deadline).map(drop)
+                self.exchange(sent, receive.on_host()?, receive_counts, deadline, || {
+                    self.synchronize("an all-to-all", 0, deadline).map(drop)
                 })
             }
             EngineCall::AllGather { send, receive, counts } => {
-                let send = send.on_host()?;
+                let (send, receive) = (send.on_host()?, receive.on_host()?);
+                let bytes = receive.len();
                 self.exchange(
                     |_| send,
-                    receive.on_host()?,
+                    receive,
                     counts,
                     deadline,
-                    |bytes| self.synchronize_bytes(1, bytes, "gathered", deadline),
+                    || self.synchronize_bytes("an all-gather", bytes, "gathered", deadline),
                 )
             }
             EngineCall::Broadcast { bytes, root } => {
-                self.synchronize_bytes(2, bytes.len(), "sent to all", deadline)?;
+                self.synchronize_bytes("a broadcast", bytes.len(), "sent to all", deadline)?;
                 for piece in bytes.chunks_mut(self.link.max_message_bytes) {
                     let mut request = REQUEST_NULL;
                     // SAFETY: the piece stays until the call is done, or the job has ended.
@@ -232,10 +234,10 @@ impl MpiEngine {
                 Ok(())
             }
             EngineCall::Vote(vote) => {
-                *vote = self.synchronize(3, vote.least, deadline)?;
+                *vote = self.synchronize("a vote", vote.least, deadline)?;
                 Ok(())
             }
-            EngineCall::Barrier => self.synchronize(4, 0, deadline).map(drop),
+            EngineCall::Barrier => self.synchronize("a barrier", 0, deadline).map(drop),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result, Status};
 const WHOLE: i64 = i64::MAX;
 
 /// How many bytes describe a failure: the code of its status, the length of the text, and the text.
-const TOLD: usize = 1024;
+const FAILURE_BYTES: usize = 1024;
 
 /// Returns `own` if no rank has failed. All ranks call it. If some ranks have failed, all get an error: those with a
 /// failure of their own get that one, and the others get the first rank's failure, with its rank.
@@ -57,10 +57,10 @@ fn class(error: &Error) -> Class {
 
 /// The failure of rank `first`, which sends it to all other ranks.
 fn exchange_error(base: &dyn Communicator, first: usize, own: Option<&Error>) -> Result<Error> {
-    let mut bytes = [0_u8; TOLD];
+    let mut bytes = [0_u8; FAILURE_BYTES];
     if let Some(error) = own.filter(|_| first == base.rank()) {
         let text = error.to_string();
-        let length = text.floor_char_boundary(TOLD - 8);
+        let length = text.floor_char_boundary(FAILURE_BYTES - 8);
         bytes[..4].copy_from_slice(&error.status().code().to_le_bytes());
         bytes[4..8].copy_from_slice(&(length as u32).to_le_bytes());
         bytes[8..8 + length].copy_from_slice(&text.as_bytes()[..length]);
@@ -68,7 +68,7 @@ fn exchange_error(base: &dyn Communicator, first: usize, own: Option<&Error>) ->
     base.broadcast(&mut bytes, first)?;
     let number = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
     let status = Status::from_code(i32::from_le_bytes(number(0))).unwrap_or(Status::Unavailable);
-    let length = (u32::from_le_bytes(number(4)) as usize).min(TOLD - 8);
+    let length = (u32::from_le_bytes(number(4)) as usize).min(FAILURE_BYTES - 8);
     let text = String::from_utf8_lossy(&bytes[8..8 + length]);
     let message = format!("rank {first} failed: {}: {text}", status.name());
     Ok(Error::Rank { rank: Some(first), status, message })

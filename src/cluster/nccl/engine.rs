@@ -3,12 +3,11 @@
 //! With NCCL alone, a rank does not learn that another rank has failed or will not come. So the ranks agree twice
 //! over the other communicator: once after each has queued its part, so that nobody waits for a rank that could not;
 //! and once after each has reached the end of the call, so that a failure on one rank is a failure on all.
-//! not, and once it has come to its end, so that what failed on one rank has failed on all.
 
 use std::sync::Arc;
 
 use super::agreement::agree;
-use super::membership::{Membership, RankMembership};
+use super::membership::{Membership, MessagePart};
 use crate::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing, RankPlace};
 use crate::device::cuda::gpu::Gpu;
 use crate::device::cuda::memory::DeviceMemory;
@@ -28,8 +27,8 @@ impl NcclEngine {
     /// Queues parts, and waits until they have arrived on all ranks.
     fn move_parts(
         &self,
-        (send, sends): (&DeviceMemory, &[RankMembership]),
-        (receive, receives): (&DeviceMemory, &[RankMembership]),
+        (send, sends): (&DeviceMemory, &[MessagePart]),
+        (receive, receives): (&DeviceMemory, &[MessagePart]),
     ) -> Result<()> {
         let moved = agree(&*self.base, self.queue((send, sends), (receive, receives)))
             .and_then(|gpu| agree(&*self.base, self.membership.finish(gpu)));
@@ -38,8 +37,8 @@ impl NcclEngine {
 
     fn queue(
         &self,
-        (send, sends): (&DeviceMemory, &[RankMembership]),
-        (receive, receives): (&DeviceMemory, &[RankMembership]),
+        (send, sends): (&DeviceMemory, &[MessagePart]),
+        (receive, receives): (&DeviceMemory, &[MessagePart]),
     ) -> Result<&'static Gpu> {
         let (gpu, own) = (send.gpu(), self.membership.gpu());
         if gpu.id() != receive.gpu().id() || gpu.card().ordinal() != own.card().ordinal() {
@@ -52,13 +51,13 @@ impl NcclEngine {
             )));
         }
         let rank = self.base.rank();
-        let is_own = |part: &&RankMembership| part.peer == rank;
+        let is_own = |part: &&MessagePart| part.peer == rank;
         if let (Some(from), Some(to)) = (sends.iter().find(is_own), receives.iter().find(is_own)) {
             // SAFETY: both are parts of this GPU's memory, which is freed only after the stream has come past this
             // copy.
             unsafe { gpu.copy(from.address, to.address, from.bytes) }?;
         }
-        let others = |parts: &[RankMembership]| -> Vec<RankMembership> {
+        let others = |parts: &[MessagePart]| -> Vec<MessagePart> {
             parts.iter().filter(|part| part.peer != rank && part.bytes > 0).copied().collect()
         };
         // SAFETY: as for the copy; if this fails, the membership ends before the caller continues.
@@ -68,10 +67,10 @@ impl NcclEngine {
 }
 
 /// The parts of `on`, one after the other in the order of the ranks.
-fn parts(on: &DeviceMemory, counts: &[usize]) -> Vec<RankMembership> {
+fn parts(on: &DeviceMemory, counts: &[usize]) -> Vec<MessagePart> {
     let mut address = on.address();
     let part = |(peer, &bytes): (usize, &usize)| {
-        let part = RankMembership { peer, address, bytes };
+        let part = MessagePart { peer, address, bytes };
         address += bytes as u64;
         part
     };
@@ -100,7 +99,7 @@ impl Communicator for NcclEngine {
                 counts,
             } => {
                 let (address, bytes) = (send.address(), counts[self.base.rank()]);
-                let to = |peer| RankMembership { peer, address, bytes };
+                let to = |peer| MessagePart { peer, address, bytes };
                 let receives = parts(receive, counts);
                 (send, (0..counts.len()).map(to).collect(), receive, receives)
             }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 
 /// A part that goes to a rank or comes from it.
 #[derive(Clone, Copy)]
-pub struct RankMembership {
+pub struct MessagePart {
     pub peer: usize,
     /// Its address on the GPU.
     pub address: u64,
@@ -104,8 +104,8 @@ impl Membership {
     pub unsafe fn begin(
         &self,
         gpu: &Gpu,
-        sends: &[RankMembership],
-        receives: &[RankMembership],
+        sends: &[MessagePart],
+        receives: &[MessagePart],
     ) -> Result<()> {
         if sends.is_empty() && receives.is_empty() {
             return Ok(());
@@ -113,18 +113,17 @@ impl Membership {
         let (nccl, comm) = (&self.nccl, self.comm()?);
         let _entered = self.gpu.card().enter()?;
         let stream = gpu.stream().cast::<c_void>();
-        let address = |part: &RankMembership| {
-            ptr::with_exposed_provenance_mut::<c_void>(part.address as usize)
-        };
+        let address =
+            |part: &MessagePart| ptr::with_exposed_provenance_mut::<c_void>(part.address as usize);
         // SAFETY: a group may be begun at any time. It is ended in this function in every case.
         nccl.check(unsafe { (nccl.group_start)() }, "ncclGroupStart")?;
-        let send = |part: &RankMembership| {
+        let send = |part: &MessagePart| {
             let (at, peer) = (address(part), part.peer as c_int);
             // SAFETY: the caller's promise.
             let code = unsafe { (nccl.send)(at, part.bytes, UINT8, peer, comm, stream) };
             nccl.check(code, format_args!("ncclSend of {} bytes to rank {peer}", part.bytes))
         };
-        let receive = |part: &RankMembership| {
+        let receive = |part: &MessagePart| {
             let (at, peer) = (address(part), part.peer as c_int);
             // SAFETY: as above.
             let code = unsafe { (nccl.recv)(at, part.bytes, UINT8, peer, comm, stream) };

@@ -41,6 +41,7 @@ use crate::optimizer::gradients::Gradients;
 use crate::optimizer::launcher::{ApplyLauncher, Keep};
 use crate::optimizer::launchers::launcher_of;
 use crate::optimizer::means::Means;
+use crate::optimizer::non_finite::not_finite;
 use crate::optimizer::plan::TreatmentPlan;
 use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::rule::UpdateRule;
@@ -81,7 +82,7 @@ pub(super) struct Exchange<'a> {
 
 impl<'a> Exchange<'a> {
     /// Starts the collective `what` on `gradients`; `sources` are this rank's contributions. The `further`
-    /// quantities must be equal on all ranks, too. If one rank is alone, nothing is exchanged.
+    /// quantities must be equal on all ranks, too. A rank that is alone exchanges nothing.
     pub fn begin(
         ranks: &'a Ranks,
         gradients: &Gradients,
@@ -202,7 +203,8 @@ impl<'a> Exchange<'a> {
         if self.route == Route::Own {
             sources.merge_own_rows(&|index| plan.updates(index))?;
             let states = Some(&state.variables);
-            return work.select(sources, plan, rule, states, |index| sources.has_variable(index));
+            let has = |index| self.has_variable(sources, index);
+            return work.select(sources, plan, rule, states, has);
         }
         let divides = self.route == Route::Parts;
         let mut lacks = false;
@@ -301,8 +303,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Prepares to accumulate the last run's contributions, those of all ranks if they accumulate together; claiming
-    /// completes it. Selects the variables. With `find_not_finite`, also returns the first variable whose gradient
-    /// would not be finite.
+    /// completes it. Selects the variables. If `refuses_not_finite`, fails if a gradient is not finite.
     pub fn accumulate(
         &self,
         sources: &mut GradientSources<'_>,
@@ -310,9 +311,9 @@ impl<'a> Exchange<'a> {
         plan: &TreatmentPlan,
         rule: &dyn UpdateRule,
         launcher: &'static dyn ApplyLauncher,
-        find_not_finite: bool,
-    ) -> Result<(Accumulated, Option<usize>)> {
-        // Once it is part of the sum, no later run can remove it.
+        refuses_not_finite: bool,
+    ) -> Result<Accumulated> {
+        // No later run can remove from the sum what is not finite.
         let measure = |work: &mut ApplyWork, sources: &mut GradientSources<'_>| {
             let mut found = None;
             launcher.measure(work, sources, Keep::Nothing, &mut |index, squares| {
@@ -326,11 +327,12 @@ impl<'a> Exchange<'a> {
             sources.merge_own_rows(&|index| plan.updates(index))?;
             let contributions = sources.contributions;
             work.select(sources, plan, rule, None, |index| contributions.has_variable(index))?;
-            let found = if find_not_finite { measure(work, sources)? } else { None };
+            if refuses_not_finite && let Some(index) = measure(work, sources)? {
+                return Err(not_finite(sources, index));
+            }
             work.reserve_sums(sources)?;
             launcher.reserve_sum(work, sources)?;
-            let weight = contributions.total_weight();
-            return Ok((Accumulated { weight, are_made: false }, found));
+            return Ok(Accumulated { weight: contributions.total_weight(), are_made: false });
         }
         let has = |index| self.participation.has_variable_of_run(index);
         let mut prepare = || {
@@ -352,8 +354,8 @@ impl<'a> Exchange<'a> {
         self.take_rows(sources, &|index| plan.updates(index), &rows)?;
         let accumulated =
             Accumulated { weight: self.participation.weight_of_run(), are_made: true };
-        if !find_not_finite {
-            return Ok((accumulated, None));
+        if !refuses_not_finite {
+            return Ok(accumulated);
         }
         let dense = shards.not_finite(sources);
         // The rows are those of all ranks already, and are measured as in one process.
@@ -361,7 +363,10 @@ impl<'a> Exchange<'a> {
         work.select(sources, plan, rule, None, is_row_sparse)?;
         let rows = measure(work, sources)?;
         work.select(sources, plan, rule, None, has)?;
-        Ok((accumulated, dense.into_iter().chain(rows).min()))
+        match dense.into_iter().chain(rows).min() {
+            Some(index) => Err(not_finite(sources, index)),
+            None => Ok(accumulated),
+        }
     }
 
     /// The gradient of variable `index` of all ranks, if it is not row-sparse. If it is, the sources have its rows

@@ -39,7 +39,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Outgoing instead of the number of examples by a rank that could not begin a run and passes over the element.
+/// Sent instead of the number of examples by a rank that could not begin a run and passes over the element.
 pub(crate) const PASSED_OVER: u64 = u64::MAX;
 
 /// A collective that all ranks have started, and in which none has failed. Ranks exchange data while this lives;

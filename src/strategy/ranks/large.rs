@@ -42,8 +42,8 @@ impl Ranks {
         let counts = |of_one: usize| (0..size).map(move |rank| of_rank(rank).len() * of_one);
         // All memory is reserved before the exchange.
         let prepare = || {
-            let flat = Shape::new(&[shape.elements()])?;
-            let flat = |component: &Tensor| component.on_host()?.to_contiguous()?.reshape(flat);
+            let row = Shape::new(&[shape.elements()])?;
+            let flat = |component: &Tensor| component.on_host()?.to_contiguous()?.reshape(row);
             let flat = components.iter().map(flat).collect::<Result<Vec<_>>>()?;
             let mut send = zeros(components.len() * shape.bytes(dtype)?)?;
             let mut to = send.as_mut_slice();

@@ -36,8 +36,7 @@ impl Ranks {
         read: &Quantities<'_>,
     ) -> Result<(RemoteExamples, T)> {
         if self.is_alone() {
-            return here
-                .map(|value| (RemoteExamples { steps, ..RemoteExamples::default() }, value));
+            return here.map(|value| (RemoteExamples::default(), value));
         }
         let call = Call::to(CollectiveKind::Run, &"the beginning of a run").agreeing(read);
         let call = Call { numbers: [examples, steps], ..call };
