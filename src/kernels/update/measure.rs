@@ -114,7 +114,7 @@ impl Squares {
 impl UpdatePass<'_> {
     /// The sums of `measure` over all elements, computed on the workers. The gradient is the one that an update would
     /// use, without the L2 term. Nothing is written or allocated. Asserted: the pass is over all of its elements.
-    /// With [`UpdatePass::telling_tiles`] the sums of each tile are stored, and the returned numbers are zeros.
+    /// With [`UpdatePass::with_tile_sums`] the sums of each tile are stored, and the returned numbers are zeros.
     pub fn measure<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize>(
         &self,
         measure: M,
@@ -157,8 +157,8 @@ impl UpdatePass<'_> {
 
 /// What each element adds to the sums.
 trait Terms<const SUMS: usize>: Sync {
-    /// How many elements' gradients are made before they are added up: a whole number of lanes, and at most a tile. With
-    /// few of them the processor reads the next ones meanwhile.
+    /// How many elements' gradients are made before they are added up: a whole number of lanes, and at most a tile.
+    /// With few of them the processor reads the next ones meanwhile.
     const STRIP: usize;
 
     type Element: Real;
@@ -347,10 +347,10 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop<T::Elem
     #[inline(always)]
     fn run<W: MakeGradients<T::Element>>(self, instructions: Instructions, gradients: W) {
         let SomeChunks { terms, chunks, range, sums, .. } = self;
+        const { assert!(T::STRIP.is_multiple_of(LANES) && T::STRIP <= TILE) };
         let mut strip = [const { MaybeUninit::<T::Element>::uninit() }; TILE];
         for chunk in range {
-            let first = chunk * chunks.size;
-            let range = first..chunks.elements.min(first + chunks.size);
+            let range = chunks.range(chunk);
             let mut result = [0.0; SUMS];
             for tile in range.clone().step_by(TILE) {
                 let mut lanes = [[0.0; LANES]; SUMS];
