@@ -187,7 +187,7 @@ fn reduce_on_gpu(
     // SAFETY: inputs and output are tensors, whose memory is freed on the stream. Nobody else has the output: it was
     // just made, or the right to write it was passed.
     on_gpu(gpu, |launcher| unsafe {
-        launcher.reduce_over_replicas(&[GpuReduction { op, inputs: &inputs, output: place }])
+        launcher.reduce_over_replicas(&GpuReduction { op, inputs: &inputs, output: place })
     })?;
     Ok(output)
 }

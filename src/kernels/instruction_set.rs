@@ -119,8 +119,8 @@ impl Instructions {
 
 /// A loop that is compiled for each instruction set.
 pub trait Kernel {
-    /// The widest instructions that the loop is compiled for. Processors with wider ones run it with these. Loops that no
-    /// training step waits for, such as sums of integers, are compiled once, for the baseline.
+    /// The widest instructions that the loop is compiled for. Processors with wider ones run it with these. Loops that
+    /// no training step waits for, such as sums of integers, are compiled once, for the baseline.
     const WIDEST: InstructionSet = InstructionSet::Avx512;
 
     /// Runs the loop with `instructions`, which are known when the loop is compiled. Implementations are

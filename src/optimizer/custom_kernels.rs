@@ -64,11 +64,7 @@ impl VariableCopies {
     ///
     /// # Safety
     /// The apply has claimed the variable.
-    unsafe fn copy<Q: KernelQueue>(
-        &self,
-        launcher: &mut KernelLauncher<Q>,
-        back: bool,
-    ) -> Result<()> {
+    unsafe fn copy<Q: KernelQueue>(&self, launcher: &KernelLauncher<Q>, back: bool) -> Result<()> {
         for (copy, original) in &self.copies {
             let (place, table) = (copy.place(), *original);
             // SAFETY: the caller's promise; nobody else has the copy. The original has as many elements, or these

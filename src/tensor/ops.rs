@@ -94,7 +94,7 @@ impl TensorMut<'_> {
         self.check_writable()?;
         let place = self.tensor.place();
         // SAFETY: the elements are those of the tensor, which has the right to write them.
-        on_gpu(gpu, |launcher| unsafe { launcher.fill(&[place], value) })
+        on_gpu(gpu, |launcher| unsafe { launcher.fill(&place, value) })
     }
 
     /// Sets the elements, which are contiguous floats, to the results of `next`, one after the other.

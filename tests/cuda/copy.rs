@@ -75,12 +75,11 @@ fn fills(machine: &dyn Machine) {
                 let mut after = before.clone();
                 let mut zeros = before.clone();
                 let places = [before.on(machine), before.on(machine)];
-                let mut launcher =
-                    KernelLauncher::new(machine).with_few_chunks(lie == Lie::Shifted);
+                let launcher = KernelLauncher::new(machine).with_few_chunks(lie == Lie::Shifted);
                 // SAFETY: nobody else has the memory.
                 unsafe {
-                    launcher.fill(&places[..1], 1.0).unwrap();
-                    launcher.fill(&places[1..], 0.0).unwrap();
+                    launcher.fill(&places[0], 1.0).unwrap();
+                    launcher.fill(&places[1], 0.0).unwrap();
                 }
                 let one: u64 = match dtype {
                     DType::Float16 => 0x3c00,
@@ -221,7 +220,7 @@ fn additions_and_subtractions_in_place(machine: &dyn Machine) {
 
 fn what_does_not_fit_is_refused(machine: &dyn Machine) {
     let mut noise = Noise::new(7);
-    let mut launcher = KernelLauncher::new(machine);
+    let launcher = KernelLauncher::new(machine);
     let mut place =
         |dtype, shape: &[usize]| Memory::noise(dtype, shape, Lie::Dense, &mut noise).on(machine);
     let (a, b) = (place(DType::Float32, &[3]), place(DType::Float32, &[4]));

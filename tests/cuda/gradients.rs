@@ -33,7 +33,7 @@ fn write_gradients(machine: &dyn Machine, few_are_many: bool) {
         all.iter().map(|(sources, _, place)| (sources.gradient(), place.address)).collect();
     // SAFETY: nobody else has the memory.
     unsafe {
-        let mut launcher = KernelLauncher::new(machine).with_few_chunks(few_are_many);
+        let launcher = KernelLauncher::new(machine).with_few_chunks(few_are_many);
         launcher.write_gradients(&list).unwrap();
     }
     for (sources, mut target, place) in all {

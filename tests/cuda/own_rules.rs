@@ -59,7 +59,7 @@ fn gradients_are_treated(machine: &dyn Machine) {
                 rows: None,
                 not_finite: flag,
             };
-            let mut launcher =
+            let launcher =
                 KernelLauncher::new(machine).with_few_chunks((round + usize::from(tame)) % 2 == 0);
             // SAFETY: nobody else has the memory.
             unsafe { launcher.update(&[treated]).unwrap() };
@@ -111,7 +111,7 @@ fn rows_are_copied_out_of_a_table_and_back(machine: &dyn Machine) {
             };
             let back = RowCopy { compact: compact_there.address, back: true, ..copy };
             let few_are_many = noise.below(2) == 0;
-            let mut launcher = KernelLauncher::new(machine).with_few_chunks(few_are_many);
+            let launcher = KernelLauncher::new(machine).with_few_chunks(few_are_many);
             // SAFETY: nobody else has the memory.
             unsafe {
                 launcher.copy_rows(copy).unwrap();

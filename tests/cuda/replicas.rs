@@ -49,7 +49,7 @@ fn every_operation_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
                 let reduction = GpuReduction { op, inputs: &places, output: place };
                 launcher = launcher.with_few_chunks(replicas % 2 == 0);
                 // SAFETY: nobody else has the memory.
-                unsafe { launcher.reduce_over_replicas(&[reduction]).unwrap() };
+                unsafe { launcher.reduce_over_replicas(&reduction).unwrap() };
                 check(machine, op, &inputs, &mut output, &place);
             }
         }
@@ -58,7 +58,7 @@ fn every_operation_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
 
 fn every_layout(machine: &dyn Machine) {
     let mut noise = Noise::new(12);
-    let mut launcher = KernelLauncher::new(machine);
+    let launcher = KernelLauncher::new(machine);
     for (op, dtype) in OPERATIONS.into_iter().flat_map(|op| numeric().map(move |dtype| (op, dtype)))
     {
         for shape in [vec![], vec![5, 7], vec![33, 31], vec![2, 3, 4, 5, 2, 2]] {
@@ -72,7 +72,7 @@ fn every_layout(machine: &dyn Machine) {
                 let place = output.on(machine);
                 let reduction = GpuReduction { op, inputs: &places, output: place };
                 // SAFETY: nobody else has the memory.
-                unsafe { launcher.reduce_over_replicas(&[reduction]).unwrap() };
+                unsafe { launcher.reduce_over_replicas(&reduction).unwrap() };
                 check(machine, op, &inputs, &mut output, &place);
             }
         }
@@ -90,38 +90,8 @@ fn more_replicas_than_small_integers_are_added_exactly_in_float32(machine: &dyn 
         let place = output.on(machine);
         let reduction = GpuReduction { op: ReduceOp::Mean, inputs: &places, output: place };
         // SAFETY: nobody else has the memory.
-        unsafe { KernelLauncher::new(machine).reduce_over_replicas(&[reduction]).unwrap() };
+        unsafe { KernelLauncher::new(machine).reduce_over_replicas(&reduction).unwrap() };
         check(machine, ReduceOp::Mean, &inputs, &mut output, &place);
-    }
-}
-
-fn a_list_of_reductions(machine: &dyn Machine) {
-    let mut noise = Noise::new(14);
-    let dtypes: Vec<DType> = numeric().collect();
-    let mut all = Vec::new();
-    // Three of each kind, of which one at most is empty.
-    for position in 0..6 * dtypes.len() {
-        let op = OPERATIONS[position % 2];
-        let dtype = dtypes[position / 2 % dtypes.len()];
-        let size = [0, 1, 1023, 2500][(position / 2 + position / (2 * dtypes.len())) % 4];
-        let inputs: Vec<Memory> = (0..1 + position % 5)
-            .map(|_| Memory::noise(dtype, &[size], LIES[position % 3], &mut noise))
-            .collect();
-        let result = result_dtype(op, dtype).unwrap();
-        let output = Memory::noise(result, &[size], Lie::Dense, &mut noise);
-        let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
-        let place = output.on(machine);
-        all.push((op, inputs, output, places, place));
-    }
-    let reductions: Vec<_> = all
-        .iter()
-        .map(|(op, _, _, inputs, output)| GpuReduction { op: *op, inputs, output: *output })
-        .collect();
-    let mut launcher = KernelLauncher::new(machine);
-    // SAFETY: nobody else has the memory.
-    unsafe { launcher.reduce_over_replicas(&reductions).unwrap() };
-    for (op, inputs, output, _, place) in &mut all {
-        check(machine, *op, inputs, output, place);
     }
 }
 
@@ -143,10 +113,10 @@ fn what_cannot_be_reduced_is_refused(machine: &dyn Machine) {
     for (inputs, output, what) in cases {
         let reduction = GpuReduction { op: ReduceOp::Mean, inputs: &inputs, output };
         // SAFETY: nothing is queued.
-        let result = unsafe { KernelLauncher::new(machine).reduce_over_replicas(&[reduction]) };
+        let result = unsafe { KernelLauncher::new(machine).reduce_over_replicas(&reduction) };
         let message = result.unwrap_err().to_string();
         assert!(message.contains(what), "{message}");
     }
 }
 
-on_every_machine! { every_operation_dtype_size_and_number_of_replicas every_layout more_replicas_than_small_integers_are_added_exactly_in_float32 a_list_of_reductions what_cannot_be_reduced_is_refused }
+on_every_machine! { every_operation_dtype_size_and_number_of_replicas every_layout more_replicas_than_small_integers_are_added_exactly_in_float32 what_cannot_be_reduced_is_refused }

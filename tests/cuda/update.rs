@@ -133,7 +133,7 @@ fn a_list_of_variables_of_all_kinds(machine: &dyn Machine) {
         })
         .collect();
     let updates: Vec<_> = cases.iter().map(|case| case.update()).collect();
-    let mut launcher = KernelLauncher::new(machine);
+    let launcher = KernelLauncher::new(machine);
     // SAFETY: nobody else has the memory.
     unsafe { launcher.update(&updates).unwrap() };
     for case in cases {

@@ -67,7 +67,7 @@ pub fn synchronize_all() {
 }
 
 /// Frees the memory that all GPUs keep only to use it again: the blocks for copies from and to the host, and the free
-/// memory of their cards' pools. No apply is prepared at this time.
+/// memory of their cards' pools. A copy makes its blocks again.
 pub fn release_kept() {
     let open: Vec<&'static Gpu> = OPEN.lock().values().copied().collect();
     // A lost card has nothing to free.

@@ -72,7 +72,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     /// # Safety
     /// When the queued work reaches the copy, the first place of a pair may be read and the second written. Nobody
     /// else uses them at that time. Each written element is written by one copy only.
-    pub unsafe fn copy(&mut self, pairs: &[(GpuPlace, GpuPlace)]) -> Result<()> {
+    pub unsafe fn copy(&self, pairs: &[(GpuPlace, GpuPlace)]) -> Result<()> {
         for (from, to) in pairs {
             check_same(from, to)?;
         }
@@ -88,29 +88,22 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         Ok(())
     }
 
-    /// Queues a fill: each element of the places becomes `value`, rounded to its type. bool becomes true if `value`
+    /// Queues a fill: each element of the place becomes `value`, rounded to its type. bool becomes true if `value`
     /// is not 0. For integers, `value` is limited to the range of the type.
     ///
     /// # Safety
     /// As for the second place of a pair in [`KernelLauncher::copy`].
-    pub unsafe fn fill(&mut self, places: &[GpuPlace], value: f64) -> Result<()> {
-        for width in &WIDTHS[..4] {
-            let fills = places.iter().map(|place| {
-                let (size, bits) = (place.dtype.size() as u64, bits(place.dtype, value));
-                let fill = Fill {
-                    to: place.address,
-                    elements: place.elements(),
-                    bits,
-                    runs: GpuRuns::new(&place.layout),
-                };
-                fill.widest(size)
-            });
-            let fills = fills.filter(|(_, own)| own == width).map(|(fill, _)| fill);
-            let kernel = format!("umbo_fill_{width}");
-            // SAFETY: the caller's promise.
-            unsafe { self.over_items(&kernel, fills, |fill| fill.elements, &[])? };
-        }
-        Ok(())
+    pub unsafe fn fill(&self, place: &GpuPlace, value: f64) -> Result<()> {
+        let fill = Fill {
+            to: place.address,
+            elements: place.elements(),
+            bits: bits(place.dtype, value),
+            runs: GpuRuns::new(&place.layout),
+        };
+        let (fill, width) = fill.widest(place.dtype.size() as u64);
+        let (kernel, fills) = (format!("umbo_fill_{width}"), std::iter::once(fill));
+        // SAFETY: the caller's promise.
+        unsafe { self.over_items(&kernel, fills, |fill| fill.elements, &[]) }
     }
 
     /// Queues a conversion: the elements of `to` become those of `from`, rounded once to their type. Floats only.
@@ -120,7 +113,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     ///
     /// # Safety
     /// As for [`KernelLauncher::copy`].
-    pub unsafe fn convert(&mut self, from: &GpuPlace, to: &GpuPlace) -> Result<()> {
+    pub unsafe fn convert(&self, from: &GpuPlace, to: &GpuPlace) -> Result<()> {
         if from.layout.shape != to.layout.shape {
             return Err(differ(from, to));
         }
@@ -144,12 +137,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     ///
     /// # Safety
     /// As for [`KernelLauncher::copy`].
-    pub unsafe fn combine(
-        &mut self,
-        from: &GpuPlace,
-        to: &GpuPlace,
-        subtracts: bool,
-    ) -> Result<()> {
+    pub unsafe fn combine(&self, from: &GpuPlace, to: &GpuPlace, subtracts: bool) -> Result<()> {
         check_same(from, to)?;
         if from.dtype == DType::Bool {
             let what = if subtracts { "subtracted" } else { "added" };
@@ -165,7 +153,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     /// # Safety
     /// As for [`KernelLauncher::copy`]. The kernel takes copies and then the arguments `after`.
     unsafe fn queue_copies(
-        &mut self,
+        &self,
         kernel: &str,
         copies: impl Iterator<Item = CopyEntry> + Clone,
         after: &[u64],

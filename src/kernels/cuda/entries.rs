@@ -5,11 +5,12 @@ use crate::error::{Error, Result};
 use crate::kernels::cuda::operands::{GpuContribution, GpuUpdate, Gradient, TableRows};
 use crate::kernels::cuda::place::divisor;
 use crate::kernels::cuda::queue::{
-    Address, KernelLauncher, KernelQueue, LaunchWork, Plain, blocks_of, plain, short_name,
+    Address, KernelLauncher, KernelQueue, LaunchWork, Plain, Table, blocks_of, plain, short_name,
 };
 use crate::kernels::dtype::DType;
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::float::{gradient_element, real};
+use crate::kernels::update::chunks;
 use crate::kernels::update::rules::{MOST_STATES, RuleStep, SCALARS};
 use crate::kernels::update::weighted_sum::{Clipping, Finish, Scale};
 
@@ -79,7 +80,7 @@ impl<T: Real> GpuTreatment<T> {
 pub(super) const TYPES: [DType; 2] = [DType::Float32, DType::Float64];
 
 /// Elements of a tile of a measurement.
-pub(super) const TILE: u64 = 1024;
+pub(super) const TILE: u64 = chunks::TILE as u64;
 
 /// One variable of a launch, as it is entered into the table.
 #[derive(Clone, Copy)]
@@ -147,7 +148,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     /// # Safety
     /// As for [`KernelLauncher::update`].
     pub(super) unsafe fn queue_entries<'a>(
-        &mut self,
+        &self,
         kernel: &str,
         entries: impl Iterator<Item = TableEntry<'a>> + Clone,
     ) -> Result<()> {
@@ -177,26 +178,23 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     }
 
     /// Uploads the numbers of the rows, and returns where they begin.
-    fn upload_rows<'a>(
-        &mut self,
-        all: impl Iterator<Item = TableRows<'a>> + Clone,
-    ) -> Result<Address> {
+    fn upload_rows<'a>(&self, all: impl Iterator<Item = TableRows<'a>> + Clone) -> Result<Address> {
         let count: usize = all.clone().map(|rows| rows.numbers.len()).sum();
         if count == 0 {
             return Ok(0);
         }
-        self.table.clear();
-        self.table.begin::<u64>(count)?;
+        let mut table = Table::default();
+        table.begin::<u64>(count)?;
         for number in all.flat_map(|rows| rows.numbers) {
-            self.table.push(*number as u64);
+            table.push(*number as u64);
         }
-        self.queue.upload(self.table.bytes())
+        self.queue.upload(table.bytes())
     }
 
     /// Enters the variables of a type into the table and uploads it. Returns `None` if there are none. If `size` is
     /// given, the variables are cut into chunks of `size` elements.
     pub(super) fn enter<'a>(
-        &mut self,
+        &self,
         dtype: DType,
         entries: impl Iterator<Item = TableEntry<'a>> + Clone,
         size: Option<u64>,
@@ -206,7 +204,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     }
 
     fn enter_all<'a, T: Real>(
-        &mut self,
+        &self,
         entries: impl Iterator<Item = TableEntry<'a>> + Clone,
         size: Option<u64>,
     ) -> Result<Option<TableArrays>> {
@@ -215,8 +213,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
             return Ok(None);
         }
         let numbers = self.upload_rows(entries.clone().filter_map(|entry| entry.rows))?;
-        let table = &mut self.table;
-        table.clear();
+        let mut table = Table::default();
         let elements = entries.clone().map(|entry| entry.gradient.elements);
         let work = match size {
             Some(size) => table.cut_by(size, elements)?,
@@ -254,7 +251,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
             first_contribution += entry.gradient.contributions.len() as u64;
             tiles += entry.gradient.elements.div_ceil(TILE);
         }
-        let table = self.queue.upload(self.table.bytes())?;
+        let table = self.queue.upload(table.bytes())?;
         Ok(Some(TableArrays {
             table,
             variables: table + variables,

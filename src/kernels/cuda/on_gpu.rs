@@ -88,19 +88,19 @@ fn launcher(gpu: &'static Gpu, prepares: bool) -> Result<KernelLauncher<OnGpu>> 
 /// Calls `queue` with a launcher whose kernels run on the stream of `gpu`.
 pub fn on_gpu<T>(
     gpu: &'static Gpu,
-    queue: impl FnOnce(&mut KernelLauncher<OnGpu>) -> Result<T>,
+    queue: impl FnOnce(&KernelLauncher<OnGpu>) -> Result<T>,
 ) -> Result<T> {
     let _entered = gpu.card().enter()?;
-    queue(&mut launcher(gpu, false)?)
+    queue(&launcher(gpu, false)?)
 }
 
 /// Calls `queue` with a launcher that only prepares kernels, which are launched later.
 pub fn prepared_on_gpu(
     gpu: &'static Gpu,
-    queue: impl FnOnce(&mut KernelLauncher<OnGpu>) -> Result<()>,
+    queue: impl FnOnce(&KernelLauncher<OnGpu>) -> Result<()>,
 ) -> Result<PreparedLaunches> {
     let _entered = gpu.card().enter()?;
-    let mut launcher = launcher(gpu, true)?;
-    queue(&mut launcher)?;
-    Ok(PreparedLaunches(launcher.into_queue()))
+    let launcher = launcher(gpu, true)?;
+    queue(&launcher)?;
+    Ok(PreparedLaunches(launcher.queue))
 }

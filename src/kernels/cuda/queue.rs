@@ -43,12 +43,13 @@ impl<Q: KernelQueue + ?Sized> KernelQueue for &Q {
     }
 }
 
-/// Queues kernels. It keeps the memory in which it makes their tables, so that a step with the same variables as the
-/// one before allocates nothing.
+/// About how many chunks are enough on a GPU.
+const ENOUGH_CHUNKS: u64 = 1 << 16;
+
+/// Queues kernels.
 #[derive(Debug)]
 pub struct KernelLauncher<Q> {
     pub(super) queue: Q,
-    pub(super) table: Table,
     /// About how many chunks are enough. If there would be more, the chunks are made larger, and each thread works
     /// several times.
     pub(super) enough_chunks: u64,
@@ -57,18 +58,13 @@ pub struct KernelLauncher<Q> {
 impl<Q: KernelQueue> KernelLauncher<Q> {
     /// A launcher that queues at `queue`.
     pub fn new(queue: Q) -> KernelLauncher<Q> {
-        KernelLauncher { queue, table: Table::default(), enough_chunks: 1 << 16 }
+        KernelLauncher { queue, enough_chunks: ENOUGH_CHUNKS }
     }
 
     /// The same launcher, for which few chunks are enough if `few`. Tests use it, since a GPU needs millions of
     /// elements to reach the usual number of chunks. Results never depend on it.
     pub fn with_few_chunks(self, few: bool) -> KernelLauncher<Q> {
-        KernelLauncher { enough_chunks: if few { 0 } else { 1 << 16 }, ..self }
-    }
-
-    /// The queue of this launcher.
-    pub(super) fn into_queue(self) -> Q {
-        self.queue
+        KernelLauncher { enough_chunks: if few { 0 } else { ENOUGH_CHUNKS }, ..self }
     }
 
     /// Queues `kernel` over items. The function returns for each item how many elements it has. The kernel's
@@ -77,7 +73,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     /// # Safety
     /// As for [`KernelQueue::launch`].
     pub(super) unsafe fn over_items<T: Plain>(
-        &mut self,
+        &self,
         kernel: &str,
         items: impl Iterator<Item = T> + Clone,
         elements: impl Fn(T) -> u64 + Clone,
@@ -87,11 +83,11 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
         if count == 0 {
             return Ok(());
         }
-        self.table.clear();
-        let work = self.table.cut(self.enough_chunks, items.clone().map(elements))?;
-        let at = self.table.begin::<T>(count)?;
-        items.for_each(|item| self.table.push(item));
-        let table = self.queue.upload(self.table.bytes())?;
+        let mut table = Table::default();
+        let work = table.cut(self.enough_chunks, items.clone().map(elements))?;
+        let at = table.begin::<T>(count)?;
+        items.for_each(|item| table.push(item));
+        let table = self.queue.upload(table.bytes())?;
         // SAFETY: the caller's promise.
         unsafe { self.over(kernel, &work, table, &[table + at], after) }
     }
@@ -140,7 +136,7 @@ pub(super) fn unsigned_name(dtype: DType) -> String {
 }
 
 /// The bytes that are uploaded for a launch: arrays, one after the other. Each begins at a multiple of 16.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Table {
     bytes: Vec<u8>,
 }
@@ -209,11 +205,6 @@ pub(super) struct LaunchWork {
 const SMALLEST_CHUNK: u64 = 4 * THREADS as u64;
 
 impl Table {
-    /// Removes the contents, and keeps the memory.
-    pub(super) fn clear(&mut self) {
-        self.bytes.clear();
-    }
-
     /// The bytes to upload.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes

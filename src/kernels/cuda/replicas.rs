@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::kernels::cuda::place::{GpuPlace, GpuRuns};
 use crate::kernels::cuda::queue::{
-    Address, KernelLauncher, KernelQueue, plain, short_name, unsigned_name,
+    Address, KernelLauncher, KernelQueue, Table, plain, short_name, unsigned_name,
 };
 use crate::kernels::reduce::over_replicas::{common, result_dtype};
 use crate::kernels::reduce::reduction::ReduceOp;
@@ -20,10 +20,9 @@ pub struct GpuReduction<'a> {
 }
 
 plain! {
-    struct ReductionEntry of 264 bytes {
+    struct ReductionEntry of 256 bytes {
         output: Address,
         elements: u64,
-        first_input: u64,
         inputs: u32,
         dense: u32,
         output_runs: GpuRuns,
@@ -38,51 +37,33 @@ plain! {
 }
 
 impl<Q: KernelQueue> KernelLauncher<Q> {
-    /// Queues reductions: one kernel for each operation and dtype among them, whatever their number. The bits are
-    /// those of [`reduce_over_replicas`](crate::kernels::reduce::over_replicas::reduce_over_replicas).
+    /// Queues a reduction. The bits are those of
+    /// [`reduce_over_replicas`](crate::kernels::reduce::over_replicas::reduce_over_replicas).
     ///
-    /// Fails with INVALID_ARGUMENT, with nothing queued, if a reduction has no input or more than
-    /// 2^15, if shapes or dtypes differ, if an output's dtype is not that of the result, and for
-    /// bool.
+    /// Fails with INVALID_ARGUMENT, with nothing queued, if there is no input or more than 2^15, if shapes or dtypes
+    /// differ, if the output's dtype is not that of the result, and for bool.
     ///
     /// # Safety
-    /// When the queued work reaches the reductions, inputs may be read and outputs written. Nobody else uses them at
-    /// that time. Each written element belongs to one output only.
-    pub unsafe fn reduce_over_replicas(&mut self, all: &[GpuReduction<'_>]) -> Result<()> {
-        for reduction in all {
-            reduction.check()?;
+    /// When the queued work reaches the reduction, the inputs may be read and the output written. Nobody else uses
+    /// them at that time.
+    pub unsafe fn reduce_over_replicas(&self, reduction: &GpuReduction<'_>) -> Result<()> {
+        reduction.check()?;
+        let item = reduction.item();
+        if item.elements == 0 {
+            return Ok(());
         }
-        for (position, reduction) in all.iter().enumerate() {
-            let kernel = reduction.kernel();
-            let same = |other: &&GpuReduction<'_>| kernel == other.kernel();
-            if reduction.output.elements() == 0 && all.len() == 1
-                || all[..position].iter().any(|r| same(&r))
-            {
-                continue;
-            }
-            let group = || all.iter().filter(same);
-            self.table.clear();
-            let work = self
-                .table
-                .cut(self.enough_chunks, group().map(|reduction| reduction.output.elements()))?;
-            let items = self.table.begin::<ReductionEntry>(group().count())?;
-            let mut first_input = 0;
-            for reduction in group() {
-                self.table.push(reduction.item(first_input));
-                first_input += reduction.inputs.len() as u64;
-            }
-            let inputs = self.table.begin::<ReductionInput>(first_input as usize)?;
-            for place in group().flat_map(|reduction| reduction.inputs) {
-                self.table.push(ReductionInput {
-                    data: place.address,
-                    runs: GpuRuns::new(&place.layout),
-                });
-            }
-            let table = self.queue.upload(self.table.bytes())?;
-            // SAFETY: the caller's promise, and the arguments are the kernel's.
-            unsafe { self.over(&kernel, &work, table, &[table + items, table + inputs], &[])? };
+        let mut table = Table::default();
+        let work = table.cut(self.enough_chunks, std::iter::once(item.elements))?;
+        let items = table.begin::<ReductionEntry>(1)?;
+        table.push(item);
+        let inputs = table.begin::<ReductionInput>(reduction.inputs.len())?;
+        for place in reduction.inputs {
+            table.push(ReductionInput { data: place.address, runs: GpuRuns::new(&place.layout) });
         }
-        Ok(())
+        let table = self.queue.upload(table.bytes())?;
+        let before = [table + items, table + inputs];
+        // SAFETY: the caller's promise, and the arguments are the kernel's.
+        unsafe { self.over(&reduction.kernel(), &work, table, &before, &[]) }
     }
 }
 
@@ -105,13 +86,12 @@ impl GpuReduction<'_> {
         Ok(())
     }
 
-    fn item(&self, first_input: u64) -> ReductionEntry {
+    fn item(&self) -> ReductionEntry {
         let output_runs = GpuRuns::new(&self.output.layout);
         let is_dense = |input: &GpuPlace| GpuRuns::new(&input.layout).is_dense();
         ReductionEntry {
             output: self.output.address,
             elements: self.output.elements(),
-            first_input,
             inputs: self.inputs.len() as u32,
             dense: u32::from(output_runs.is_dense() && self.inputs.iter().all(is_dense)),
             output_runs,

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::kernels::cuda::place::divisor;
-use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue};
+use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue, Table};
 use crate::kernels::dtype::DType;
 
 /// Some rows of a table of 32-bit or 64-bit elements, and memory for as many rows without gaps.
@@ -32,14 +32,14 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     /// # Safety
     /// When the queued work reaches the copy, the numbers and the source may be read, and the target written. Nobody
     /// else uses them at that time. The rows are rows of the table, and none is there twice.
-    pub unsafe fn copy_rows(&mut self, copy: RowCopy) -> Result<()> {
+    pub unsafe fn copy_rows(&self, copy: RowCopy) -> Result<()> {
         let size = copy.dtype.size();
         if ![4, 8].contains(&size) {
             return Err(Error::invalid("rows", format!("of {}", copy.dtype)));
         }
         let RowCopy { numbers, table, compact, width, .. } = copy;
         let elements = copy.rows.saturating_mul(width);
-        let work = self.table.cut(self.enough_chunks, std::iter::once(elements))?;
+        let work = Table::default().cut(self.enough_chunks, std::iter::once(elements))?;
         let (factor, shift) = divisor(width);
         let after = [width, factor, shift.into(), copy.back.into()];
         let before = [numbers, table, compact, elements];

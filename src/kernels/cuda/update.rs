@@ -17,7 +17,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     ///
     /// # Safety
     /// As for [`KernelLauncher::update`].
-    pub unsafe fn write_gradients(&mut self, all: &[(Gradient<'_>, Address)]) -> Result<()> {
+    pub unsafe fn write_gradients(&self, all: &[(Gradient<'_>, Address)]) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.queue_gradients("gradient", all) }
     }
@@ -30,18 +30,14 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     ///
     /// # Safety
     /// As for [`KernelLauncher::update`].
-    pub unsafe fn accumulate(&mut self, all: &[(Gradient<'_>, Address)]) -> Result<()> {
+    pub unsafe fn accumulate(&self, all: &[(Gradient<'_>, Address)]) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.queue_gradients("accumulate", all) }
     }
 
     /// # Safety
     /// As for [`KernelLauncher::update`].
-    unsafe fn queue_gradients(
-        &mut self,
-        kernel: &str,
-        all: &[(Gradient<'_>, Address)],
-    ) -> Result<()> {
+    unsafe fn queue_gradients(&self, kernel: &str, all: &[(Gradient<'_>, Address)]) -> Result<()> {
         all.iter().try_for_each(|(gradient, _)| check_gradient(gradient))?;
         let entries = all.iter().map(|&(gradient, to)| TableEntry::new(gradient, to));
         // SAFETY: the caller's promise.
@@ -57,7 +53,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     ///
     /// # Safety
     /// As for [`KernelLauncher::update`]; `results` has memory for two numbers for each gradient.
-    pub unsafe fn measure(&mut self, all: &[Gradient<'_>], results: Address) -> Result<()> {
+    pub unsafe fn measure(&self, all: &[Gradient<'_>], results: Address) -> Result<()> {
         all.iter().try_for_each(check_gradient)?;
         let entries = all.iter().map(|&gradient| TableEntry::new(gradient, 0));
         // SAFETY: the caller's promise.
@@ -68,7 +64,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     /// As for [`KernelLauncher::measure`]. The kernel makes two sums. If `quotients`, the quotient of their roots is
     /// written; else both sums are.
     unsafe fn queue_measure<'a>(
-        &mut self,
+        &self,
         kernel: &str,
         entries: impl Iterator<Item = TableEntry<'a>> + Clone,
         quotients: bool,
@@ -97,13 +93,13 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     /// When the queued work reaches the updates, gradients, sums and numbers of rows may be read, and weights, state
     /// and flags read and written. Nobody else uses them at that time. Each has the elements that its description
     /// names. Each written element belongs to one update only; flags may be shared.
-    pub unsafe fn update(&mut self, updates: &[GpuUpdate<'_>]) -> Result<()> {
+    pub unsafe fn update(&self, updates: &[GpuUpdate<'_>]) -> Result<()> {
         updates.iter().try_for_each(check)?;
         let kinds = RuleKind::ALL.iter().map(|kind| Some(*kind));
         for kind in kinds.chain([None]) {
             let of_kind = |update: &&GpuUpdate<'_>| update.step.map(|step| step.kind) == kind;
             let entries = updates.iter().filter(of_kind).map(TableEntry::of_update);
-            let name = kind.map_or("treated", RuleKind::name);
+            let name = kernel_of(kind);
             // SAFETY: the caller's promise.
             unsafe {
                 if !kind.is_some_and(RuleKind::measures) || entries.clone().next().is_none() {
@@ -133,12 +129,18 @@ fn placed<'a>(
     })
 }
 
+/// The name in the kernels of a rule, or of the kernel that only writes the gradient.
+fn kernel_of(kind: Option<RuleKind>) -> &'static str {
+    kind.map_or("treated", RuleKind::name)
+}
+
 fn check(update: &GpuUpdate<'_>) -> Result<()> {
     check_gradient(&update.gradient)?;
     let kind = update.step.map(|step| step.kind);
     let (found, expected) = (update.slots.len(), kind.map_or(1, RuleKind::states));
     if found != expected {
-        return Err(Error::invalid("slots", format!("{found}; {kind:?} has {expected}")));
+        let name = kernel_of(kind);
+        return Err(Error::invalid("slots", format!("{found}; {name} has {expected}")));
     }
     let Some(rows) = update.rows else { return Ok(()) };
     let (numbers, sum) = (rows.numbers, &update.gradient);

@@ -18,27 +18,14 @@ use crate::kernels::layout::{Layout, MAX_RANK};
 use crate::kernels::reduce::over_replicas::{check_output, not_reducible};
 use crate::kernels::reduce::reduction::{MeanOverAxes, ReduceOp, ReductionLoop, SumOverAxes};
 use crate::kernels::strided::Runs;
+use crate::kernels::update::chunks::{Chunks, MOST_CHUNKS, TILE};
 use crate::kernels::view::{View, ViewMut};
 
 /// Which axes are reduced.
 pub type AxisMask = [bool; MAX_RANK];
 
-/// Elements of one tile.
-const TILE: usize = 1024;
-
 /// Interleaved sums within a tile: two vectors of float64 for AVX-512.
 const LANES: usize = 16;
-
-/// The largest number of chunks into which a part is cut.
-const CHUNKS: usize = 64;
-
-/// Elements of the smallest chunk; a whole number of tiles.
-const SMALLEST_CHUNK: usize = 16 * TILE;
-
-/// Elements of each chunk except the last. The part has `count` elements for each result.
-fn chunk_size(count: usize) -> usize {
-    count.div_ceil(CHUNKS).next_multiple_of(TILE).max(SMALLEST_CHUNK)
-}
 
 /// How many results are computed next to each other.
 const COLUMNS: usize = 64;
@@ -146,14 +133,9 @@ impl<'a> AxesInput<'a> {
         &self.layout.shape[..self.kept_axes]
     }
 
-    /// The elements of chunk `chunk` of each result.
-    fn chunk(&self, chunk: usize) -> Range<usize> {
-        let size = chunk_size(self.count);
-        chunk * size..self.count.min((chunk + 1) * size)
-    }
-
-    fn chunks(&self) -> usize {
-        self.count.div_ceil(chunk_size(self.count))
+    /// How the elements of each result are cut into chunks.
+    fn chunks(&self) -> Chunks {
+        Chunks::of(self.count)
     }
 }
 
@@ -172,7 +154,7 @@ fn reduce<K: ReductionLoop>(instructions: Instructions, parts: &[AxesInput<'_>],
         // have a column in common.
         unsafe { runs.scatter(output.data().cast(), columns, values.assume_init_ref()) };
     };
-    let longest = parts.iter().map(|part| part.chunks()).max().unwrap_or(0);
+    let longest = parts.iter().map(|part| part.chunks().count()).max().unwrap_or(0);
     if longest > 1 && results < COLUMNS * workers::count() {
         for columns in blocks(0..results) {
             let sums = by_chunks::<K>(instructions, parts, &columns);
@@ -187,7 +169,7 @@ fn reduce<K: ReductionLoop>(instructions: Instructions, parts: &[AxesInput<'_>],
             let mut sums = [K::ZERO; COLUMNS];
             for part in parts {
                 let mut part_sums = [K::ZERO; COLUMNS];
-                for chunk in 0..part.chunks() {
+                for chunk in 0..part.chunks().count() {
                     let mut chunk_sums = [K::ZERO; COLUMNS];
                     let chunk_sums = &mut chunk_sums[..columns.len()];
                     sum_chunk::<K>(instructions, part, &columns, chunk, chunk_sums);
@@ -218,19 +200,20 @@ fn by_chunks<K: ReductionLoop>(
 
     let mut sums = [K::ZERO; COLUMNS];
     for part in parts {
-        let mut chunk_sums = [[K::ZERO; COLUMNS]; CHUNKS];
+        let mut chunk_sums = [[K::ZERO; COLUMNS]; MOST_CHUNKS];
         let rows = ResultRows(chunk_sums.as_mut_ptr());
-        let bytes = chunk_size(part.count).saturating_mul(columns.len() * size_of::<K::Input>());
-        workers::for_each_task(part.chunks(), bytes, &|range| {
+        let chunks = part.chunks();
+        let bytes = chunks.size.saturating_mul(columns.len() * size_of::<K::Input>());
+        workers::for_each_task(chunks.count(), bytes, &|range| {
             for chunk in range {
-                // SAFETY: there are at most CHUNKS chunks, each in one range, and the array is
+                // SAFETY: there are at most MOST_CHUNKS chunks, each in one range, and the array is
                 // not used for anything else until all ranges are done.
                 let row = unsafe { &mut *rows.row(chunk) };
                 sum_chunk::<K>(instructions, part, columns, chunk, &mut row[..columns.len()]);
             }
         });
         let mut part_sums = [K::ZERO; COLUMNS];
-        for chunk_sums in &chunk_sums[..part.chunks()] {
+        for chunk_sums in &chunk_sums[..chunks.count()] {
             add_to::<K>(&mut part_sums, &chunk_sums[..columns.len()]);
         }
         add_to::<K>(&mut sums, &part_sums[..columns.len()]);
@@ -259,7 +242,7 @@ fn sum_chunk<K: ReductionLoop>(
     chunk: usize,
     sums: &mut [K::Accumulator],
 ) {
-    let elements = part.chunk(chunk);
+    let elements = part.chunks().range(chunk);
     match part.walk {
         Walk::Results => dispatch(instructions, ByResult::<K> { part, columns, elements, sums }),
         Walk::Across { results } => {

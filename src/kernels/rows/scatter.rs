@@ -64,14 +64,24 @@ pub fn scatter(op: ScatterOp, values: &View, indices: &[i64], target: &mut ViewM
     }
     for_numeric!(values.dtype(), T => {
         let is_zero = |element: &T| Some(*element) == T::NO_DIVISOR;
-        let zero = values.as_slice::<T>().and_then(|elements| elements.iter().position(is_zero));
-        if let (ScatterOp::Divide, Some(position)) = (op, zero) {
+        let zero = || values.as_slice::<T>()?.iter().position(is_zero);
+        if op == ScatterOp::Divide && let Some(position) = zero() {
             return Err(Error::invalid(
                 "values",
                 format!("element {position} is 0, and integers cannot be divided by 0"),
             ));
         }
-        each_row(values, indices, target, row, |to: T, from| T::combined(op, to, from));
+        // A loop for each operation: compilers do not take the choice out of one loop for all of them.
+        macro_rules! each_operation {
+            ($($op:ident)*) => {
+                match op {
+                    $(ScatterOp::$op => each_row(values, indices, target, row, |to: T, from| {
+                        T::combined(ScatterOp::$op, to, from)
+                    }),)*
+                }
+            };
+        }
+        each_operation! { Add Subtract Multiply Divide Minimum Maximum Update }
     }, else {
         if op != ScatterOp::Update {
             let problem = format!("{} of bool; only scatter_update takes bool", op.name());

@@ -1,7 +1,8 @@
-//! How sums over the elements of a variable are cut into chunks and tiles. The cut decides the bits of the sums; see
-//! [`measure`](super::measure).
+//! How sums over many elements, those of a variable or of one result of a reduction, are cut into chunks and tiles.
+//! The cut decides the bits of the sums; see [`measure`](super::measure).
 
 use std::array;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Elements of one tile. If several ranks each measure a part of a variable, the parts begin at multiples of this
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub const TILE: usize = 1024;
 
 /// The largest number of chunks into which a variable is cut.
-pub(super) const MOST_CHUNKS: usize = 64;
+pub(in crate::kernels) const MOST_CHUNKS: usize = 64;
 
 /// Elements of the smallest chunk.
 pub const SMALLEST_CHUNK: usize = 16 * TILE;
@@ -48,6 +49,12 @@ impl Chunks {
     /// How many chunks there are.
     pub fn count(self) -> usize {
         self.elements.div_ceil(self.size)
+    }
+
+    /// The elements of one chunk.
+    pub(in crate::kernels) fn range(self, chunk: usize) -> Range<usize> {
+        let start = chunk * self.size;
+        start..self.elements.min(start + self.size)
     }
 }
 

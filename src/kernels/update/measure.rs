@@ -28,6 +28,7 @@ use crate::kernels::view::SpanMut;
 /// Elements whose gradients are made before they are added up: a whole number of lanes, and few enough that the
 /// processor reads the next ones meanwhile.
 const STRIP: usize = 128;
+const _: () = assert!(STRIP.is_multiple_of(LANES) && STRIP <= TILE);
 
 /// Interleaved sums within a tile.
 const LANES: usize = lanes::BLOCK;
@@ -118,7 +119,7 @@ impl Squares {
 impl UpdatePass<'_> {
     /// The sums of `measure` over all elements, computed on the workers. The gradient is the one that an update would
     /// use, without the L2 term. Nothing is written or allocated. Asserted: the pass is over all of its elements.
-    /// With [`UpdatePass::telling_tiles`] the sums of each tile are stored, and the returned numbers are zeros.
+    /// With [`UpdatePass::with_tile_sums`] the sums of each tile are stored, and the returned numbers are zeros.
     pub fn measure<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize>(
         &self,
         measure: M,
@@ -392,8 +393,7 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop<T::Elem
     fn run<W: MakeGradients<T::Element>>(self, instructions: Instructions, gradients: W) {
         let SomeChunks { terms, chunks, range, sums, .. } = self;
         for chunk in range {
-            let first = chunk * chunks.size;
-            let range = first..chunks.elements.min(first + chunks.size);
+            let range = chunks.range(chunk);
             let mut result = [0.0; SUMS];
             for start in range.clone().step_by(TILE) {
                 let tile = start..range.end.min(start + TILE);

@@ -197,7 +197,7 @@ impl<'a> UpdatePass<'a> {
     /// The same pass, which stores its measurements for each tile of [`TILE`](crate::kernels::update::chunks::TILE)
     /// elements in `sums`. A tile has as many numbers as are measured, as the bits of float64.
     #[inline]
-    pub fn telling_tiles(mut self, sums: &'a [AtomicU64]) -> UpdatePass<'a> {
+    pub fn with_tile_sums(mut self, sums: &'a [AtomicU64]) -> UpdatePass<'a> {
         self.tiles = Some(sums);
         self
     }

@@ -61,7 +61,7 @@ impl Shards {
                 let weights = weights.part(&range);
                 let gradient = alone(gradient);
                 let pass = means.pass(update, &weights, slots, &gradient, range.start);
-                update.scalars.sums(&pass.telling_tiles(own.as_flattened()));
+                update.scalars.sums(&pass.with_tile_sums(own.as_flattened()));
             }
         }
         let totals = self.total_sums(collective, send, receive)?;

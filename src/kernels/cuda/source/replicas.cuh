@@ -13,14 +13,12 @@ static_assert(sizeof(Input) == 240, "as in Rust");
 struct Reduction {
     void *output;
     u64 elements;
-    // The index in the table of the first input. The others follow.
-    u64 first_input;
     u32 inputs;
     // Whether the output and all inputs are dense.
     u32 dense;
     Runs output_runs;
 };
-static_assert(sizeof(Reduction) == 264, "as in Rust");
+static_assert(sizeof(Reduction) == 256, "as in Rust");
 
 // Division by a number of addends. If it is a power of two, the division is a multiplication.
 DEVICE bool is_power_of_two(u32 count) { return (count & (count - 1)) == 0; }
@@ -171,7 +169,7 @@ DEVICE void reduce_part(const Reduction *reductions, const Input *inputs, const 
                         u64 size) {
     Part part = part_of(chunks, size);
     GLOBAL const Reduction *reduction = reading<Reduction>(reductions) + part.item;
-    GLOBAL const Input *first = reading<Input>(inputs) + reduction->first_input;
+    GLOBAL const Input *first = reading<Input>(inputs);
     GLOBAL typename Result::To *output = writing<typename Result::To>(reduction->output);
     u32 count = reduction->inputs;
     u64 end = smaller(part.end, reduction->elements);

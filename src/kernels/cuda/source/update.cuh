@@ -74,7 +74,7 @@ template <class Rule, class T, bool ROWS> struct Updating {
         }
     }
 
-    DEVICE_MEMBER void tell() const {
+    DEVICE_MEMBER void note() const {
         // A number that is not 0 is NaN. All threads that find one write the same.
         if (source.variable->not_finite && !(trace.value == 0)) {
             *(volatile GLOBAL u32 *)writing<u32>(source.variable->not_finite) = 1;
@@ -88,7 +88,7 @@ DEVICE void update_elements(const Variable *variables, const Contribution *contr
     Source<T, ROWS> source(variables, contributions, treatments, part.item);
     Updating<Rule, T, ROWS> updating(source);
     for_each_element<MOST>(part.start, smaller(part.end, source.variable->elements), updating);
-    updating.tell();
+    updating.note();
 }
 
 template <class Rule, class T>
