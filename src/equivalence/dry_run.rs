@@ -122,9 +122,10 @@ impl DryRun<'_> {
 #[derive(Default)]
 struct Observer {
     gradients: Option<Arc<Gradients>>,
-    /// Whether a [`Veto`] has been deferred, and the earlier state of the gradients. The first replica that begins sets
-    /// both.
-    before: Mutex<(bool, Option<Before>)>,
+    /// Whether a [`Veto`] has been deferred. The first replica that begins defers one.
+    is_vetoed: Mutex<bool>,
+    /// The earlier state of the gradients. The first replica that begins saves it.
+    before: Mutex<Option<Before>>,
     /// The variables that the callback may view, with their earlier values.
     watched: Mutex<Vec<Watched>>,
     written: Mutex<Vec<WrittenVariable>>,
@@ -159,20 +160,26 @@ impl Observer {
     }
 
     fn begin(self: &Arc<Self>, context: &ReplicaContext, prefill: f64) -> Result<()> {
-        let (is_vetoed, before) = &mut *self.before.lock();
-        if !*is_vetoed {
-            // The veto precedes everything that a callback defers, so that nothing deferred is prepared. It also
-            // precedes all notes, so that they are undone whatever fails from here on.
-            let (observer, step) = (Arc::clone(self), context.step_id());
-            context.strategy().defer(Box::new(Veto { observer, step }))?;
-            *is_vetoed = true;
+        {
+            let mut is_vetoed = self.is_vetoed.lock();
+            if !*is_vetoed {
+                // The veto precedes everything that a callback defers, so that nothing deferred is prepared. It also
+                // precedes all notes, so that they are undone whatever fails from here on.
+                let (observer, step) = (Arc::clone(self), context.step_id());
+                context.strategy().defer(Box::new(Veto { observer, step }))?;
+                *is_vetoed = true;
+            }
         }
         let Some(gradients) = &self.gradients else { return Ok(()) };
-        if before.is_none() {
-            // Variables that the callback has viewed before are also watched.
-            gradients.variables().iter().try_for_each(|variable| self.watch(variable))?;
-            *before = Some(gradients.remember()?);
+        {
+            let mut before = self.before.lock();
+            if before.is_none() {
+                // Variables that the callback has viewed before are also watched.
+                gradients.variables().iter().try_for_each(|variable| self.watch(variable))?;
+                *before = Some(gradients.remember()?);
+            }
         }
+        // No lock is held, so that replicas fill their buffers at the same time.
         gradients.prefill(context.replica(), prefill)
     }
 
@@ -310,7 +317,7 @@ impl Drop for Veto {
     fn drop(&mut self) {
         self.observer.restore_variables();
         // The step's turn is not over yet, so no other step has used the gradients in between.
-        let (gradients, before) = (&self.observer.gradients, self.observer.before.lock().1.take());
+        let (gradients, before) = (&self.observer.gradients, self.observer.before.lock().take());
         if let (Some(gradients), Some(before)) = (gradients, before)
             && let Err(error) = gradients.restore(before)
         {

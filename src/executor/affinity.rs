@@ -234,6 +234,7 @@ pub fn is_bound_to(processors: &CpuSet) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Status;
 
     #[test]
     fn stepping_aside_leaves_what_is_allowed() {
@@ -244,7 +245,6 @@ mod tests {
         assert_eq!(moved, before.count() > 1);
         assert_eq!(current_thread_processors().unwrap(), before);
     }
-    use crate::error::Status;
 
     fn set(processors: &[usize]) -> CpuSet {
         processors.iter().copied().collect()

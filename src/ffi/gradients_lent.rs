@@ -16,7 +16,7 @@ use super::prelude::*;
 /// is called: after the apply that uses the gradient, a run that fails, or a discard; at the latest
 /// when a later step replaces it or the gradients end. The thread that runs or applies may call
 /// `destroy` in that call; then it cannot run or change anything of this strategy.
-#[c_call(gives(user_data, destroy), get(gradients), index(index), within(ctx))]
+#[c_call(gives(user_data, destroy), borrow(gradients), index(index), within(ctx))]
 pub fn umbo_gradients_attach(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,
@@ -25,7 +25,6 @@ pub fn umbo_gradients_attach(
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
 ) {
-    // The gradients are not borrowed: what an earlier step has lent is let go of here, and may release them.
     // SAFETY: the caller gives NULL or a view whose elements are there until the user_data is dropped.
     let gradient = unsafe { tensor_over_view(view, "view", Box::new(user_data)) }?;
     gradients.attach_in(ctx, index, gradient)
@@ -36,7 +35,7 @@ pub fn umbo_gradients_attach(
 ///
 /// So a replica says that the step does not use a parameter. If no replica contributes to it, an
 /// apply leaves the variable alone: no weight decay, no momentum. If others do, this one is zero.
-#[c_call(get(gradients), index(index), within(ctx))]
+#[c_call(borrow(gradients), index(index), within(ctx))]
 pub fn umbo_gradients_discard(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,

@@ -267,7 +267,8 @@ impl<H: Opaque> Drop for ReservedHandle<H> {
 ///
 /// A release of the handle by another thread waits for the end of `body`. So `body` must be short
 /// and must not run the caller's code, wait, or release handles: for that, take a reference with
-/// [`get`].
+/// [`get`]. Destroy functions and log callbacks wait for the end of `body`
+/// ([`hazard::call_when_unused`]).
 pub(crate) fn borrow<H: Opaque, R>(
     handle: *const H,
     argument: &'static str,

@@ -9,7 +9,6 @@
 //! the release waits for it.
 
 use std::cell::{Cell, RefCell};
-use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ptr;
 
@@ -23,13 +22,7 @@ struct CurrentHazard {
     record: Cell<Option<&'static HazardRecord>>,
     depth: Cell<usize>,
     /// What is called when none is in use any more.
-    postponed: RefCell<Vec<Postponed>>,
-}
-
-/// A function of the program's that releases user data.
-struct Postponed {
-    function: unsafe extern "C-unwind" fn(*mut c_void),
-    user_data: *mut c_void,
+    postponed: RefCell<Vec<Box<dyn FnOnce()>>>,
 }
 
 /// Gives the thread's record back when the thread ends.
@@ -113,27 +106,19 @@ impl CurrentHazard {
     fn call_postponed(&self) {
         while self.depth.get() == 0 && !self.postponed.borrow().is_empty() {
             // The list goes with its memory: a thread that ends does not drop what is here.
-            for next in self.postponed.take() {
-                // SAFETY: the caller of `call_when_unused` promised it, and each is taken out once.
-                unsafe { (next.function)(next.user_data) };
+            for call in self.postponed.take() {
+                call();
             }
         }
     }
 }
 
-/// Calls `function`, which is the program's, with `user_data`: at once, or, if this thread uses slots, when it does not
-/// any more. The function may release the very handles that are used, and a release waits for the end of their use.
-///
-/// # Safety
-/// The function may be called with the user data.
-pub(super) unsafe fn call_when_unused(
-    function: unsafe extern "C-unwind" fn(*mut c_void),
-    user_data: *mut c_void,
-) {
+/// Makes `call`, which runs code of the program's: at once, or, if this thread uses slots, when it does not any more.
+/// That code may release the very handles that are used, and a release waits for the end of their use.
+pub(super) fn call_when_unused(call: impl FnOnce() + 'static) {
     CURRENT.with(|current| match current.depth.get() {
-        // SAFETY: the caller's promise.
-        0 => unsafe { function(user_data) },
-        _ => current.postponed.borrow_mut().push(Postponed { function, user_data }),
+        0 => call(),
+        _ => current.postponed.borrow_mut().push(Box::new(call)),
     });
 }
 
@@ -145,6 +130,7 @@ pub(super) fn wait_until_unused(slot: u32) {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::rc::Rc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
@@ -168,6 +154,25 @@ mod tests {
             }
         }
         nest(0);
+    }
+
+    #[test]
+    fn a_call_waits_for_the_outermost_use_to_end() {
+        let calls = Rc::new(Cell::new(0));
+        let add = |calls: &Rc<Cell<i32>>| {
+            let calls = Rc::clone(calls);
+            move || calls.set(calls.get() + 1)
+        };
+        let outer = Hazard::publish(u32::MAX - 2000);
+        let inner = Hazard::publish(u32::MAX - 2001);
+        call_when_unused(add(&calls));
+        drop(inner);
+        call_when_unused(add(&calls));
+        assert_eq!(calls.get(), 0);
+        drop(outer);
+        assert_eq!(calls.get(), 2);
+        call_when_unused(add(&calls));
+        assert_eq!(calls.get(), 3);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 
+use super::hazard;
 use super::prelude::*;
 use crate::device::cuda::gpu;
 use crate::executor::shutdown;
@@ -85,11 +86,16 @@ pub fn umbo_set_log_callback(
         log::clear_sink();
         return Ok(());
     };
+    let user_data = Arc::new(user_data);
     let sink = move |level: Level, message: &str| {
-        let message = c_string(message);
-        // SAFETY: the caller gave the callback for this, with the user data that lives as long
-        // as this closure; the message lives until the call is over.
-        unsafe { callback(level.to_c(), message.as_ptr(), user_data.pointer()) }
+        let (message, user_data) = (c_string(message), Arc::clone(&user_data));
+        // The callback may open a scope, or release a handle that is in use where the message comes from.
+        hazard::call_when_unused(move || {
+            // SAFETY: the caller gave the callback for this; message and user data live until the call is over.
+            log::call_sink(|| unsafe {
+                callback(level.to_c(), message.as_ptr(), user_data.pointer());
+            });
+        });
     };
     log::set_sink(level, Box::new(sink));
 }

@@ -53,8 +53,9 @@ impl UserData {
 impl Drop for UserData {
     fn drop(&mut self) {
         if let Some(destroy) = self.destroy {
+            let pointer = self.pointer;
             // SAFETY: promised to `new`, and a value is dropped once.
-            unsafe { hazard::call_when_unused(destroy, self.pointer) }
+            hazard::call_when_unused(move || unsafe { destroy(pointer) });
         }
     }
 }

@@ -11,7 +11,8 @@ pub(super) fn in_place<R>(
     body: impl FnOnce(Option<&ReplicaContext>) -> Result<R>,
 ) -> Result<R> {
     match ctx.is_null() {
-        true => with_current_replica(body),
+        // A copy: what waits for the ends of uses in `body` (`hazard::call_when_unused`) may enter a context.
+        true => body(with_current_replica(|own| own.cloned()).as_ref()),
         false => within(ctx, "ctx", |context| body(Some(context))),
     }
 }

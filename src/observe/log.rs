@@ -277,11 +277,16 @@ impl Log {
             return;
         };
         let message = message();
-        IN_SINK.set(true);
-        // A sink that panics must not abort the step that logged. Its message is lost.
-        let _ = catch_unwind(AssertUnwindSafe(|| (receiver.sink)(level, &message)));
-        IN_SINK.set(false);
+        call_sink(|| (receiver.sink)(level, &message));
     }
+}
+
+/// Makes `call`, which calls a sink: [`log`] does so, and a sink that calls another one later. What this thread logs
+/// meanwhile has no effect. A panic must not abort the step that logged, so it is caught, and the message is lost.
+pub fn call_sink(call: impl FnOnce()) {
+    let was = IN_SINK.replace(true);
+    let _ = catch_unwind(AssertUnwindSafe(call));
+    IN_SINK.set(was);
 }
 
 #[cfg(test)]
