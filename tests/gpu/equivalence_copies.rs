@@ -1,5 +1,6 @@
 //! Variables that are written through views of them, wherever they and the replicas that write lie, also in another
-//! dtype: the check of a step and strict mode name them, and later steps see on every replica what the variable is.
+//! dtype: the check of a step and strict mode name them, and later steps see on every replica what the variable is. The
+//! check finds wrong gradients there, too.
 
 use std::sync::{Arc, Mutex};
 
@@ -102,14 +103,16 @@ impl Scene {
         Ok(Some(seen.clone()))
     }
 
-    /// The check of a step whose gradient is the sum of the examples, times what the one that writes sees.
-    fn check(&self, write: Option<Write>, uses: bool) -> Report {
+    /// The check of a step whose gradient is the sum of the examples, times what the one that writes sees; or their mean,
+    /// which is wrong.
+    fn check(&self, write: Option<Write>, uses: bool, mean: bool) -> Report {
         let step = |context: &ReplicaContext| {
             let written = write.map(|write| self.write(context, write)).transpose()?.flatten();
             let factor = written.filter(|_| uses).map_or(1.0, |seen| elements(&seen)[ELEMENT]);
             let arguments = context.arguments()?.unwrap();
             let part = arguments.tensor_of(context.replica())?.to_vec::<f32>()?;
-            let sum = part.iter().sum::<f32>() * factor;
+            let count = if mean { part.len().max(1) } else { 1 };
+            let sum = part.iter().sum::<f32>() * factor / count as f32;
             let buffer = self.gradients.view_in(context, 0, GradientMode::Overwrite)?;
             put(buffer, 0, &tensor(&[sum; 3], HOST));
             self.gradients.submit_in(context, None)?;
@@ -148,7 +151,7 @@ impl Scene {
     #[track_caller]
     fn checked(&self, write: Write, uses: bool) {
         let (values, what) = (self.central(), format!("{write:?}, uses: {uses}"));
-        let report = self.check(Some(write), uses);
+        let report = self.check(Some(write), uses, false);
         let context = format!("{:?}, {what}: {}", self.place, report.text);
         let of_variables = report.findings.iter().filter_map(|finding| match &finding.subject {
             Subject::Variable { index, name } => Some((*index, name.as_str(), finding)),
@@ -195,13 +198,16 @@ fn writes_through_views_are_found_and_put_back() {
         control.seed(seed as u64);
         for strict in [false, true] {
             let used = Scene::new(place, strict);
+            let report = used.check(None, false, true);
+            // One replica has no other to differ from.
+            assert_eq!(report.equivalent, place.0 == 1, "{place:?}: {}", report.text);
             for (replica, (variable, dtype)) in
                 (0..place.0).flat_map(|replica| VIEWS.map(|view| (replica, view)))
             {
                 let write = Write { variable, dtype, replica };
                 Scene::new(place, strict).checked(write, false);
                 used.checked(write, true);
-                let report = used.check(None, false);
+                let report = used.check(None, false, false);
                 assert!(report.equivalent, "{place:?}, after {write:?}: {}", report.text);
                 if strict {
                     Scene::new(place, strict).caught(write);
