@@ -57,8 +57,12 @@ static void the_end_of_a_thread(struct scene *scene) {
 static umbo_status marking_replica(umbo_replica_context *context, const umbo_value *args,
                                    void *user_data, umbo_value **result) {
     struct scene *scene = user_data;
+    umbo_value *sum = NULL;
     (void)args;
     (void)result;
+    /* Replicas that share a device run on one thread until one of them waits. */
+    UMBO_TRY(umbo_replica_context_all_reduce(context, UMBO_REDUCE_SUM, scene->good.value, &sum));
+    umbo_value_release(sum);
     if (replica_id(context) == 1) CHECK(pthread_setspecific(scene->key, scene) == 0);
     return UMBO_OK;
 }
