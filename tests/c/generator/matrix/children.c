@@ -176,8 +176,8 @@ int main(int argc, char **argv) {
         if (working == 0) break;
         usleep(1000);
     }
-    /* Arguments that no context takes show nothing. */
-    for (index = 0; index < FUNCTIONS && wanted_context == NULL && most >= CONTEXTS; index++) {
+    /* Arguments that no context takes show nothing. (Some give the host's memory, which a GPU refuses.) */
+    for (index = 0; index < FUNCTIONS && wanted_context == NULL && most >= CONTEXTS && gpu_seed < 0; index++) {
         const int expected = !functions[index].never_succeeds;
         if (is_wanted(index) && functions[index].gives_up == NOTHING &&
             report->succeeded[index] != expected && expected) {
