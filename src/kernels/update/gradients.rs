@@ -16,9 +16,6 @@ use crate::kernels::update::weighted_sum::{Contribution, Finish, Scale, Weighted
 
 /// A way to make gradients of type `T`.
 pub(super) trait MakeGradients<T>: Copy {
-    /// Whether this way is only used if nothing but the sum enters a gradient.
-    const IS_USUAL: bool;
-
     /// The `N` elements from `start` on. It also prefetches what later blocks need. Inlined.
     ///
     /// # Safety
@@ -36,22 +33,41 @@ pub(super) trait GradientLoop<T> {
 
 impl<'a> WeightedSum<'a> {
     /// Runs the loop in the best way for the sum. The finish of the sum is `finish`, and its contributions are of
-    /// type `G`. If `is_usual` is false, more than the sum enters a gradient, and the loop runs in the general way.
+    /// type `G`.
     #[inline(always)]
     pub(super) fn run<G: GradientElement, T: Real>(
         &self,
         instructions: Instructions,
         finish: Finish<T>,
-        is_usual: bool,
         each: impl GradientLoop<T>,
     ) {
-        let is_usual = is_usual
+        if self.is_usual(instructions, finish) {
+            self.run_usual::<G, T>(instructions, finish, each);
+        } else {
+            each.run(instructions, Every::<G, T> { sum: self, finish, elements: PhantomData });
+        }
+    }
+
+    /// Whether there is a faster way than the general one for the sum.
+    #[inline(always)]
+    pub(super) fn is_usual<T: Real>(&self, instructions: Instructions, finish: Finish<T>) -> bool {
+        instructions.has_special_loops()
             && self.accumulated.is_none()
             && finish.only_multiplies()
-            && instructions.has_special_loops();
+            && matches!(finish.scale, Scale::Multiply(_))
+    }
+
+    /// As [`WeightedSum::run`], for a sum that [is usual](WeightedSum::is_usual).
+    #[inline(always)]
+    pub(super) fn run_usual<G: GradientElement, T: Real>(
+        &self,
+        instructions: Instructions,
+        finish: Finish<T>,
+        each: impl GradientLoop<T>,
+    ) {
         let reciprocal = match finish.scale {
-            Scale::Multiply(reciprocal) if is_usual => reciprocal,
-            _ => return each.run(instructions, self.every::<G, T>(finish)),
+            Scale::Multiply(reciprocal) if instructions.has_special_loops() => reciprocal,
+            _ => unreachable!("the caller has asked"),
         };
         let (contributions, factor) = (self.contributions, finish.factors[0]);
         let products_are_exact =
@@ -73,16 +89,11 @@ impl<'a> WeightedSum<'a> {
             _ => each.run(instructions, fresh),
         }
     }
-
-    /// The general way, for contributions of type `G`.
-    pub(super) fn every<G, T>(&self, finish: Finish<T>) -> Every<'_, 'a, G, T> {
-        Every { sum: self, finish, elements: PhantomData }
-    }
 }
 
 /// The way for every sum.
 #[derive(Clone, Copy)]
-pub(super) struct Every<'s, 'a, G, T> {
+struct Every<'s, 'a, G, T> {
     sum: &'s WeightedSum<'a>,
     finish: Finish<T>,
     elements: PhantomData<fn() -> G>,
@@ -108,8 +119,6 @@ struct Short<'s, 'a, G, T, const TERMS: usize> {
 }
 
 impl<G: GradientElement, T: Real> MakeGradients<T> for Every<'_, '_, G, T> {
-    const IS_USUAL: bool = false;
-
     #[inline(always)]
     unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
         let Every { sum: WeightedSum { accumulated, contributions, .. }, finish, .. } = self;
@@ -132,8 +141,6 @@ impl<G: GradientElement, T: Real> MakeGradients<T> for Every<'_, '_, G, T> {
 }
 
 impl<G: GradientElement, T: Real> MakeGradients<T> for Fresh<'_, '_, G, T> {
-    const IS_USUAL: bool = true;
-
     #[inline(always)]
     unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
         let Fresh { contributions, products_are_exact, reciprocal, factor, .. } = self;
@@ -170,8 +177,6 @@ impl<'s, 'a, G, T: Real, const TERMS: usize> Short<'s, 'a, G, T, TERMS> {
 impl<G: GradientElement, T: Real, const TERMS: usize> MakeGradients<T>
     for Short<'_, '_, G, T, TERMS>
 {
-    const IS_USUAL: bool = true;
-
     #[inline(always)]
     unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
         let Short { first, scale, fresh } = self;
@@ -406,7 +411,7 @@ mod tests {
             for instructions in Instructions::all() {
                 let mut found = Vec::new();
                 let collect = Collect(&mut found, left.len());
-                sum.run::<G, f32>(instructions, finish, true, collect);
+                sum.run::<G, f32>(instructions, finish, collect);
                 for (index, found) in found.into_iter().enumerate() {
                     let mut exact = -0.0;
                     for of in &all[..count] {

@@ -382,7 +382,7 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> Kernel for SomeChunk
 
     #[inline(always)]
     fn run(self, instructions: Instructions) {
-        self.sum.run::<G, _>(instructions, self.finish, true, self);
+        self.sum.run::<G, _>(instructions, self.finish, self);
     }
 }
 

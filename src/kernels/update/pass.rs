@@ -28,7 +28,7 @@ use crate::kernels::float::real::Real;
 use crate::kernels::instruction_set::{Instructions, dispatch};
 use crate::kernels::streaming;
 use crate::kernels::update::formula::Formula;
-use crate::kernels::update::pass_loop::{LoopUpdate, UpdateRange, UpdateRows};
+use crate::kernels::update::pass_loop::{UpdateRange, UpdateTile};
 use crate::kernels::update::weighted_sum::{Clipping, Contribution, WeightedSum};
 use crate::kernels::view::{Span, SpanMut};
 
@@ -44,7 +44,7 @@ pub struct UpdatePass<'a> {
     /// The rows that are updated; `None` if all are.
     pub(super) rows: Option<PassRows<'a>>,
     /// The elements, or the rows, that are updated.
-    range: Range<usize>,
+    pub(super) range: Range<usize>,
     /// The weights' low-precision copies.
     copies: &'a [Option<&'a SpanMut<'a>>],
     /// Whether the copies are written past the caches.
@@ -214,8 +214,14 @@ impl<'a> UpdatePass<'a> {
 
     /// Updates the elements by `formula`, on this thread. Nothing is allocated.
     pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
-        if let Some(rows) = self.rows {
-            return self.run_at(rows, formula);
+        assert_eq!((self.dtype(), self.slots.len()), (F::Element::DTYPE, SLOTS));
+        let finish = self.sum.finish::<F::Element>();
+        let has_loop = self.is_whole() && self.l2 == 0.0 && !F::IS_RARE;
+        if !has_loop || !self.sum.is_usual(self.instructions, finish) {
+            let goes_on = self.is_whole();
+            return self.run_tiles(&mut |tile| {
+                dispatch(self.instructions, UpdateTile { tile, formula, goes_on });
+            });
         }
         match self.sum.gradient_dtype {
             DType::Float16 => self.run_with::<<F::Element as Real>::Float16, F, SLOTS>(formula),
@@ -225,8 +231,11 @@ impl<'a> UpdatePass<'a> {
     }
 
     fn run_with<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
-        let update = &self.update::<G, F, SLOTS>(formula);
-        self.in_tiles(TILE, |range| dispatch(self.instructions, UpdateRange { update, range }));
+        assert_eq!(self.sum.gradient_dtype, G::DTYPE);
+        self.in_tiles(TILE, |range| {
+            let gradient = PhantomData::<G>;
+            dispatch(self.instructions, UpdateRange { pass: self, range, formula, gradient });
+        });
     }
 
     /// Calls `update` for ranges that together are this pass's range, and writes the copies after each of them.
@@ -270,34 +279,6 @@ impl<'a> UpdatePass<'a> {
         let table = self.weights.elements();
         assert!(own.is_sorted_by(|before, after| before < after));
         assert!(own.last().is_none_or(|last| (last + 1) * elements <= table));
-    }
-
-    fn run_at<F: Formula<SLOTS>, const SLOTS: usize>(&self, rows: PassRows<'_>, formula: F) {
-        self.check_rows(rows);
-        let PassRows { numbers, elements } = rows;
-        let update = &self.update::<F::Element, F, SLOTS>(formula);
-        let rows = &numbers[..self.range.end];
-        let tile = (TILE / elements.max(1)).max(1);
-        self.in_tiles(tile, |range| {
-            dispatch(self.instructions, UpdateRows { update, rows, range, elements });
-        });
-    }
-
-    fn update<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(
-        &self,
-        formula: F,
-    ) -> LoopUpdate<'_, G, F, SLOTS> {
-        assert_eq!((self.weights.dtype(), self.sum.gradient_dtype), (F::Element::DTYPE, G::DTYPE));
-        LoopUpdate {
-            weights: self.weights,
-            slots: self.slots(),
-            sum: &self.sum,
-            finish: self.sum.finish(),
-            l2: (self.l2 != 0.0).then(|| F::Element::from_f64(self.l2)),
-            formula,
-            not_finite: self.not_finite,
-            gradient: PhantomData::<G>,
-        }
     }
 
     /// The instructions that the pass uses.

@@ -1,4 +1,5 @@
-//! The loops of updates: block by block over a range of elements, or over rows of a table.
+//! The loops of updates by a formula: one makes the gradients block by block, the other finds those of a tile in
+//! memory. The first is compiled for each number of replicas that is usual, the second serves everything else.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -8,31 +9,20 @@ use crate::kernels::float::gradient_element::GradientElement;
 use crate::kernels::float::lanes::BLOCK;
 use crate::kernels::float::real::Real;
 use crate::kernels::instruction_set::{InstructionSet, Instructions, Kernel, widest_for};
-use crate::kernels::prefetch::{BYTES_AHEAD, ROWS_AHEAD, prefetch};
+use crate::kernels::prefetch::{BYTES_AHEAD, prefetch};
 use crate::kernels::update::formula::Formula;
 use crate::kernels::update::gradients::{GradientLoop, MakeGradients};
-use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
-use crate::kernels::view::SpanMut;
+use crate::kernels::update::pass::UpdatePass;
+use crate::kernels::update::tiles::Tile;
 
-/// An update with all of its operands. The code that creates it has checked that sum, weights and slots fit each
-/// other, and that the contributions are of type `G`.
-pub(super) struct LoopUpdate<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
-    pub(super) weights: &'a SpanMut<'a>,
-    pub(super) slots: &'a [SpanMut<'a>; SLOTS],
-    pub(super) sum: &'a WeightedSum<'a>,
-    pub(super) finish: Finish<F::Element>,
-    pub(super) l2: Option<F::Element>,
-    pub(super) formula: F,
-    /// The flag that is set if an element of the gradient is not finite.
-    pub(super) not_finite: Option<&'a AtomicBool>,
-    pub(super) gradient: PhantomData<G>,
-}
-
-/// One worker's part of an update. The code that creates it ensures that the range lies within the elements, and that
-/// no other part that runs at the same time shares one of them.
-pub(super) struct UpdateRange<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
-    pub(super) update: &'a LoopUpdate<'a, G, F, SLOTS>,
+/// One worker's part of an update of all elements. The code that creates it ensures that the range lies within the
+/// elements, that no other part that runs at the same time shares one of them, that the operands of the pass are of
+/// the formula's type and its contributions of type `G`, and that its sum is usual.
+pub(super) struct UpdateRange<'a, G, F, const SLOTS: usize> {
+    pub(super) pass: &'a UpdatePass<'a>,
     pub(super) range: Range<usize>,
+    pub(super) formula: F,
+    pub(super) gradient: PhantomData<G>,
 }
 
 impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> Kernel
@@ -42,8 +32,8 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> Kernel
 
     #[inline(always)]
     fn run(self, instructions: Instructions) {
-        let LoopUpdate { sum, finish, l2, .. } = self.update;
-        sum.run::<G, _>(instructions, *finish, l2.is_none() && !F::IS_RARE, self);
+        let sum = self.pass.sum();
+        sum.run_usual::<G, F::Element>(instructions, sum.finish(), self);
     }
 }
 
@@ -52,17 +42,19 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop<F::
 {
     #[inline(always)]
     fn run<W: MakeGradients<F::Element>>(self, instructions: Instructions, gradients: W) {
-        let UpdateRange { update, range } = self;
-        let l2 = if W::IS_USUAL { None } else { update.l2 };
-        let mut pass = Operands::of(update, l2);
+        let UpdateRange { pass, range, formula, .. } = self;
+        let weights = pass.weights().data().cast();
+        let slots = pass.slots::<SLOTS>().each_ref().map(|slot| slot.data().cast());
+        let operands = Operands { weights, slots, formula };
+        let mut traces = Traces::new();
         let mut start = range.start;
         while range.end - start >= BLOCK {
-            pass.prefetch(start);
+            operands.prefetch(start);
             // SAFETY: `BLOCK` elements from `start` on are in the range, which only this part uses.
             unsafe {
                 let gradient = gradients.block::<BLOCK>(instructions, start);
-                pass.traces.see_block(gradient);
-                pass.update(gradient, start);
+                traces.see_block(gradient);
+                operands.update(gradient, start);
             }
             start += BLOCK;
         }
@@ -70,64 +62,50 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop<F::
             // SAFETY: the element is in the range, which only this part uses.
             unsafe {
                 let gradient = gradients.block::<1>(instructions, start);
-                pass.traces.see(gradient);
-                pass.update(gradient, start);
+                traces.see(gradient);
+                operands.update(gradient, start);
             }
             start += 1;
         }
-        pass.traces.note(update.not_finite);
+        traces.note(pass.not_finite);
     }
 }
 
-/// One worker's part of an update of some rows: the rows of `rows` that are in the range. Their gradients are the
-/// same rows of the sum. The code that creates it ensures that no other part that runs at the same time has one of
-/// them. The rows after the range are this worker's next ones.
-pub(super) struct UpdateRows<'a, F: Formula<SLOTS>, const SLOTS: usize> {
-    pub(super) update: &'a LoopUpdate<'a, F::Element, F, SLOTS>,
-    pub(super) rows: &'a [usize],
-    pub(super) range: Range<usize>,
-    /// The elements of one row.
-    pub(super) elements: usize,
+/// The update of a tile, whose gradient is in memory. The code that creates it ensures that the tile is of the
+/// formula's type, and has its slots.
+pub(super) struct UpdateTile<'a, F, const SLOTS: usize> {
+    pub(super) tile: &'a Tile<'a>,
+    pub(super) formula: F,
+    /// Whether the tile behind it in memory comes next.
+    pub(super) goes_on: bool,
 }
 
-impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> {
-    const WIDEST: InstructionSet = widest_for::<F::Element>();
+impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateTile<'_, F, SLOTS> {
+    const WIDEST: InstructionSet = InstructionSet::Avx2;
 
     #[inline(always)]
-    fn run(self, instructions: Instructions) {
-        let UpdateRows { update, rows, range, elements } = self;
-        let gradients = update.sum.every::<F::Element, _>(update.finish);
-        let mut pass = Operands::of(update, update.l2);
-        for position in range {
-            if let Some(next) = rows.get(position + ROWS_AHEAD) {
-                let bytes = elements * size_of::<F::Element>();
-                for first in std::iter::once(pass.weights).chain(pass.slots) {
-                    prefetch(first.cast::<u8>().wrapping_add(next * bytes), bytes);
-                }
-            }
-            let (start, place) = (position * elements, rows[position] * elements);
-            let mut done = 0;
-            while elements - done >= BLOCK {
-                // SAFETY: the sum and the weights have these elements of the row, which only this part uses (the pass
-                // asserted in `UpdatePass::check_rows` that the rows exist and differ).
-                unsafe {
-                    let gradient = gradients.block::<BLOCK>(instructions, start + done);
-                    pass.traces.see_block(gradient);
-                    pass.update(gradient, place + done);
-                }
-                done += BLOCK;
-            }
-            while done < elements {
-                // SAFETY: as above.
-                unsafe {
-                    let gradient = gradients.block::<1>(instructions, start + done);
-                    pass.traces.see(gradient);
-                    pass.update(gradient, place + done);
-                }
-                done += 1;
-            }
+    fn run(self, _: Instructions) {
+        let UpdateTile { tile, formula, goes_on } = self;
+        let mut slots = [std::ptr::null_mut(); SLOTS];
+        for (pointer, slot) in slots.iter_mut().zip(tile.slots) {
+            *pointer = slot.cast();
         }
-        pass.traces.note(update.not_finite);
+        let operands = Operands { weights: tile.weights.cast(), slots, formula };
+        let gradient = tile.gradient.cast::<F::Element>();
+        let mut start = 0;
+        while tile.elements - start >= BLOCK {
+            if goes_on {
+                operands.prefetch(start);
+            }
+            // SAFETY: `BLOCK` elements from `start` on are in the tile, which only this call uses.
+            unsafe { operands.update(gradient.add(start).cast::<[_; BLOCK]>().read(), start) };
+            start += BLOCK;
+        }
+        while start < tile.elements {
+            // SAFETY: the element is in the tile, which only this call uses.
+            unsafe { operands.update([gradient.add(start).read()], start) };
+            start += 1;
+        }
     }
 }
 
@@ -135,23 +113,10 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> 
 struct Operands<F: Formula<SLOTS>, const SLOTS: usize> {
     weights: *mut F::Element,
     slots: [*mut F::Element; SLOTS],
-    l2: Option<F::Element>,
     formula: F,
-    traces: Traces<F::Element>,
 }
 
 impl<F: Formula<SLOTS>, const SLOTS: usize> Operands<F, SLOTS> {
-    #[inline(always)]
-    fn of<G>(update: &LoopUpdate<'_, G, F, SLOTS>, l2: Option<F::Element>) -> Operands<F, SLOTS> {
-        Operands {
-            weights: update.weights.data().cast(),
-            slots: update.slots.each_ref().map(|slot| slot.data().cast()),
-            l2,
-            formula: update.formula,
-            traces: Traces::new(),
-        }
-    }
-
     /// Prefetches what a pass over all elements needs some blocks after the one from `start` on.
     #[inline(always)]
     fn prefetch(&self, start: usize) {
@@ -169,17 +134,12 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Operands<F, SLOTS> {
     /// # Safety
     /// These elements exist, and no other call uses one of them at the same time.
     #[inline(always)]
-    unsafe fn update<const N: usize>(&mut self, mut gradient: [F::Element; N], place: usize) {
+    unsafe fn update<const N: usize>(&self, gradient: [F::Element; N], place: usize) {
         let block = |data: *mut F::Element| data.wrapping_add(place).cast::<[F::Element; N]>();
         let (weights, slots) = (block(self.weights), self.slots.map(block));
         // SAFETY: weights and slots have at least `place + N` elements of this type. They are variables and their
         // state, and so initialised. Only this call uses these elements now.
         let (mut weight, mut state) = unsafe { (weights.read(), slots.map(|slot| slot.read())) };
-        if let Some(l2) = self.l2 {
-            for (gradient, weight) in gradient.iter_mut().zip(weight) {
-                *gradient = *gradient + l2 * weight;
-            }
-        }
         for index in 0..N {
             let before = state.each_ref().map(|slot| slot[index]);
             let (new_weight, after) = self.formula.apply(weight[index], before, gradient[index]);

@@ -1,5 +1,5 @@
-//! Gradients that are written to memory. They are written tile by tile for an update that is not a formula, and as a
-//! whole for a caller that reads them.
+//! Gradients that are written to memory. They are written tile by tile for updates that have no loop of their own,
+//! and as a whole for a caller that reads them.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -10,8 +10,9 @@ use crate::kernels::float::gradient_element::GradientElement;
 use crate::kernels::float::lanes::BLOCK;
 use crate::kernels::float::real::{Real, for_gradient, for_real};
 use crate::kernels::instruction_set::{InstructionSet, Instructions, Kernel, dispatch, widest_for};
+use crate::kernels::prefetch::{ROWS_AHEAD, prefetch};
 use crate::kernels::update::gradients::{GradientLoop, MakeGradients};
-use crate::kernels::update::pass::{TILE, UpdatePass};
+use crate::kernels::update::pass::{PassRows, TILE, UpdatePass};
 use crate::kernels::update::pass_loop::Traces;
 use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
@@ -58,7 +59,7 @@ impl<G: GradientElement, T: Real> Kernel for WriteGradient<'_, G, T> {
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         let (sum, finish) = (self.sum, self.finish);
-        sum.run::<G, T>(instructions, finish, true, self);
+        sum.run::<G, T>(instructions, finish, self);
     }
 }
 
@@ -119,57 +120,72 @@ impl UpdatePass<'_> {
 
     fn tiles<G: GradientElement, T: Real>(&self, update: &mut dyn FnMut(&Tile<'_>)) {
         let mut buffer = TileBuffer([0.0; TILE]);
-        let to: *mut T = buffer.0.as_mut_ptr().cast();
-        let mut tile = |start: usize, place: usize, elements: usize| {
-            self.tile::<G, T>(to, start, place, elements, update);
-        };
-        match self.rows {
-            None => self.in_tiles(TILE, |range| {
+        let buffer: *mut T = buffer.0.as_mut_ptr().cast();
+        let Some(PassRows { numbers, elements: width }) = self.rows else {
+            return self.in_tiles(TILE, |range| {
                 for start in range.clone().step_by(TILE) {
-                    tile(start, start, TILE.min(range.end - start));
+                    let tile = start..range.end.min(start + TILE);
+                    self.write_gradient::<G, T>(tile.clone(), buffer);
+                    self.tile(buffer, start, tile.len(), update);
                 }
-            }),
-            Some(rows) => {
-                self.check_rows(rows);
-                let width = rows.elements;
-                self.in_tiles((TILE / width.max(1)).max(1), |range| {
-                    for position in range {
-                        for done in (0..width).step_by(TILE) {
-                            let place = rows.numbers[position] * width + done;
-                            tile(position * width + done, place, TILE.min(width - done));
+            });
+        };
+        self.check_rows(PassRows { numbers, elements: width });
+        // The gradients of short rows are made together, those of a long row in parts.
+        let together = (TILE / width.max(1)).max(1);
+        self.in_tiles(together, |range| {
+            for first in range.clone().step_by(together) {
+                let rows = first..range.end.min(first + together);
+                for done in (0..width).step_by(TILE) {
+                    let (start, elements) = (first * width + done, TILE.min(width - done));
+                    let end = start + (rows.len() - 1) * width + elements;
+                    self.write_gradient::<G, T>(start..end, buffer);
+                    for (index, position) in rows.clone().enumerate() {
+                        if let Some(next) = numbers[..self.range.end].get(position + ROWS_AHEAD) {
+                            self.prefetch::<T>(next * width + done, elements);
                         }
+                        let gradient = buffer.wrapping_add(index * width);
+                        self.tile(gradient, numbers[position] * width + done, elements, update);
                     }
-                });
+                }
             }
+        });
+    }
+
+    /// Writes the elements `range` of the gradient, without the L2 term, to `to`, which has room for them.
+    fn write_gradient<G: GradientElement, T: Real>(&self, range: Range<usize>, to: *mut T) {
+        let (sum, finish, not_finite) = (self.sum(), self.sum().finish::<T>(), self.not_finite);
+        let gradient = PhantomData::<G>;
+        let write = WriteGradient { sum, finish, range, to, not_finite, gradient };
+        dispatch(self.instructions(), write);
+    }
+
+    /// Asks for `elements` elements of the weights and slots, from `place` on.
+    fn prefetch<T: Real>(&self, place: usize, elements: usize) {
+        for span in std::iter::once(self.weights()).chain(self.slots) {
+            let first = span.data().cast::<T>().wrapping_add(place);
+            prefetch(first.cast(), elements * size_of::<T>());
         }
     }
 
-    /// The tile of `elements` elements: of the gradient from `start` on, and of weights and slots from `place` on.
-    fn tile<G: GradientElement, T: Real>(
+    /// The tile of weights and slots from `place` on, whose gradient without the L2 term is in `gradient`.
+    fn tile<T: Real>(
         &self,
-        to: *mut T,
-        start: usize,
+        gradient: *mut T,
         place: usize,
         elements: usize,
         update: &mut dyn FnMut(&Tile<'_>),
     ) {
-        let (sum, finish) = (self.sum(), self.sum().finish::<T>());
-        let (range, not_finite) = (start..start + elements, self.not_finite);
-        let write =
-            WriteGradient { sum, finish, range, to, not_finite, gradient: PhantomData::<G> };
-        dispatch(self.instructions(), write);
         let at = |span: &SpanMut<'_>| span.data().cast::<T>().wrapping_add(place);
         let weights = at(self.weights());
         if self.l2 != 0.0 {
-            let l2 = T::from_f64(self.l2);
-            for index in 0..elements {
-                // SAFETY: the tile lies in the weights, which this pass alone uses, and its gradient was just
-                // written.
-                unsafe {
-                    let gradient = to.add(index);
-                    gradient.write(gradient.read() + l2 * weights.add(index).read());
-                }
-            }
+            // SAFETY: the gradient was just written, and nobody else has its memory. The tile lies in the weights,
+            // which this pass alone uses.
+            let (gradient, weights) = unsafe {
+                let gradient = std::slice::from_raw_parts_mut(gradient, elements);
+                (gradient, std::slice::from_raw_parts(weights, elements))
+            };
+            dispatch(self.instructions(), AddL2 { gradient, weights, l2: T::from_f64(self.l2) });
         }
         let mut slots = [std::ptr::null_mut(); MOST_SLOTS];
         for (pointer, slot) in slots[..self.slots.len()].iter_mut().zip(self.slots) {
@@ -180,8 +196,26 @@ impl UpdatePass<'_> {
             start: self.first + place,
             elements,
             weights: weights.cast(),
-            gradient: to.cast_const().cast(),
+            gradient: gradient.cast_const().cast(),
             slots: &slots[..self.slots.len()],
         });
+    }
+}
+
+/// Adds `l2` × weight to each element of the gradient.
+struct AddL2<'t, T> {
+    gradient: &'t mut [T],
+    weights: &'t [T],
+    l2: T,
+}
+
+impl<T: Real> Kernel for AddL2<'_, T> {
+    const WIDEST: InstructionSet = InstructionSet::Avx2;
+
+    #[inline(always)]
+    fn run(self, _: Instructions) {
+        for (gradient, weight) in self.gradient.iter_mut().zip(self.weights) {
+            *gradient = *gradient + self.l2 * *weight;
+        }
     }
 }
