@@ -18,9 +18,9 @@ function(at_most pattern kilobytes)
 endfunction()
 
 at_most("lib*/libumbo.a" 41000)
-at_most("bin/umbo" 7400)
+at_most("bin/umbo" 6500)
 # Three sets of instructions for each frequent loop are most of it.
-at_most("lib*/libumbo.so.${VERSION}" 8700)
+at_most("lib*/libumbo.so.${VERSION}" 7800)
 set(library "${FOUND}")
 get_filename_component(directory "${library}" DIRECTORY)
 set(debug_file "${directory}/.debug/libumbo.so.${VERSION}.debug")
