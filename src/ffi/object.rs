@@ -141,7 +141,7 @@ macro_rules! objects {
             /// What parameters of this kind are called, such as `tensor`.
             pub(super) fn parameter(self) -> &'static str {
                 match self {
-                    $(Kind::$kind => stringify!($opaque).trim_start_matches("umbo_"),)*
+                    $(Kind::$kind => const { stringify!($opaque).split_at("umbo_".len()).1 },)*
                 }
             }
         }
