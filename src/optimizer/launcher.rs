@@ -2,7 +2,7 @@
 //! holds the variables.
 
 use crate::error::Result;
-use crate::kernels::update::measure::Squares;
+use crate::kernels::update::squares::Squares;
 use crate::optimizer::exchange::between_gpus::Buffers;
 use crate::optimizer::exchange::buffers::AlignedBytes;
 use crate::optimizer::exchange::shards::{ReceivedShard, Shards};

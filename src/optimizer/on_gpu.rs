@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result};
 use crate::kernels::cuda::{Address, GpuUpdate, Gradient, TableRows, on_gpu, prepared_on_gpu};
-use crate::kernels::update::measure::Squares;
+use crate::kernels::update::squares::Squares;
 use crate::optimizer::custom_kernels::{address_of, compute, copy_out, custom_kernel};
 use crate::optimizer::exchange::between_gpus::Buffers;
 use crate::optimizer::exchange::buffers::AlignedBytes;

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::executor::pieces::Pieces;
 use crate::kernels::update::chunks::ChunkSums;
-use crate::kernels::update::measure::Squares;
+use crate::kernels::update::squares::Squares;
 use crate::kernels::update::weighted_sum::Contribution;
 use crate::kernels::view::Span;
 use crate::optimizer::exchange::buffers::{AlignedBytes, TrialMemory};

@@ -6,7 +6,7 @@ use umbo::kernels::dtype::DType;
 use umbo::kernels::instruction_set::Instructions;
 use umbo::kernels::update::accumulate::accumulate;
 use umbo::kernels::update::chunks::{ChunkSums, Chunks};
-use umbo::kernels::update::measure::Squares;
+use umbo::kernels::update::squares::Squares;
 use umbo::kernels::update::weighted_sum::WeightedSum;
 
 use crate::SIZES;

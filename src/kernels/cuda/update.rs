@@ -47,7 +47,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     /// Queues the measuring of gradients. For each gradient, `results` gets two float64 numbers: the sum of the
     /// squares of all elements, which is infinite also if the true sum is past the range of float64; and a number
     /// that is 0 if all elements are finite, else NaN. The bits are those of
-    /// [`Squares`](crate::kernels::update::measure::Squares).
+    /// [`Squares`](crate::kernels::update::squares::Squares).
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.
     ///

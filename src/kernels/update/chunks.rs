@@ -5,6 +5,8 @@ use std::array;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::kernels::float::lanes::BLOCK;
+
 /// Elements of one tile. If several ranks each measure a part of a variable, the parts begin at multiples of this
 /// number, and the sums of the tiles are exchanged.
 pub const TILE: usize = 1024;
@@ -14,6 +16,12 @@ pub(in crate::kernels) const MOST_CHUNKS: usize = 64;
 
 /// Elements of the smallest chunk.
 pub const SMALLEST_CHUNK: usize = 16 * TILE;
+
+/// Interleaved sums within a tile: the element at index i of the tile is added to lane i modulo their number.
+pub(super) type Lanes = [f64; LANES];
+
+/// How many lanes there are.
+pub(super) const LANES: usize = BLOCK;
 
 /// The sums of one chunk, as the bits of float64.
 pub type ChunkSums<const SUMS: usize> = [AtomicU64; SUMS];
@@ -55,6 +63,42 @@ impl Chunks {
     pub(in crate::kernels) fn range(self, chunk: usize) -> Range<usize> {
         let start = chunk * self.size;
         start..self.elements.min(start + self.size)
+    }
+
+    /// The elements of each tile of one chunk.
+    pub(super) fn tiles_of(self, chunk: usize) -> impl Iterator<Item = Range<usize>> {
+        let range = self.range(chunk);
+        range.clone().step_by(TILE).map(move |start| start..range.end.min(start + TILE))
+    }
+}
+
+/// The sums over the tiles of one chunk so far.
+pub(super) struct ChunkTotal<const SUMS: usize>([f64; SUMS]);
+
+impl<const SUMS: usize> ChunkTotal<SUMS> {
+    pub(super) fn new() -> ChunkTotal<SUMS> {
+        ChunkTotal([0.0; SUMS])
+    }
+
+    /// Adds the lanes of the next tile.
+    #[inline(always)]
+    pub(super) fn add(&mut self, tile: [Lanes; SUMS]) {
+        for (sum, mut lanes) in self.0.iter_mut().zip(tile) {
+            let mut half = LANES / 2;
+            while half > 0 {
+                for lane in 0..half {
+                    lanes[lane] += lanes[lane + half];
+                }
+                half /= 2;
+            }
+            *sum += lanes[0];
+        }
+    }
+
+    pub(super) fn store(self, sums: &ChunkSums<SUMS>) {
+        for (to, sum) in sums.iter().zip(self.0) {
+            to.store(sum.to_bits(), Ordering::Relaxed);
+        }
     }
 }
 

@@ -8,5 +8,6 @@ pub mod measure;
 pub mod pass;
 mod pass_loop;
 pub mod rules;
+pub mod squares;
 pub mod tiles;
 pub mod weighted_sum;

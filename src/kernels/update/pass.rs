@@ -34,7 +34,7 @@ use crate::kernels::view::{Span, SpanMut};
 
 /// The operands of one variable's update, and the range of elements that it updates. All operands are of one length,
 /// and all but the gradients and the accumulated sum are of one dtype.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct UpdatePass<'a> {
     instructions: Instructions,
     weights: &'a SpanMut<'a>,
@@ -200,6 +200,12 @@ impl<'a> UpdatePass<'a> {
     pub fn with_tile_sums(mut self, sums: &'a [AtomicU64]) -> UpdatePass<'a> {
         self.tiles = Some(sums);
         self
+    }
+
+    /// The same pass over some elements, for code that reads them and the gradient without the L2 term.
+    pub(super) fn only_reading(&self, elements: Range<usize>) -> UpdatePass<'a> {
+        let (range, l2, copies, not_finite): (_, _, &[_], _) = (elements, 0.0, &[], None);
+        UpdatePass { range, l2, copies, not_finite, ..self.clone() }
     }
 
     /// Where the sums of each tile are stored.

@@ -2,6 +2,7 @@
 //! and as a whole for a caller that reads them.
 
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
@@ -39,7 +40,7 @@ pub struct Tile<'t> {
 
 /// Memory for the gradient of one tile.
 #[repr(align(64))]
-struct TileBuffer([f64; TILE]);
+struct TileBuffer(MaybeUninit<[f64; TILE]>);
 
 /// Writes the elements `range` of the gradient to `to`. The code that creates it ensures that the gradient has these
 /// elements, that its contributions are of type `G`, and that `to` has memory for them.
@@ -119,7 +120,7 @@ impl UpdatePass<'_> {
     }
 
     fn tiles<G: GradientElement, T: Real>(&self, update: &mut dyn FnMut(&Tile<'_>)) {
-        let mut buffer = TileBuffer([0.0; TILE]);
+        let mut buffer = TileBuffer(MaybeUninit::uninit());
         let buffer: *mut T = buffer.0.as_mut_ptr().cast();
         let Some(PassRows { numbers, elements: width }) = self.rows else {
             return self.in_tiles(TILE, |range| {

@@ -35,7 +35,7 @@ impl Clipping {
 }
 
 /// The sum of which a gradient is made.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct WeightedSum<'a> {
     pub(super) dtype: DType,
     pub(super) elements: usize,
