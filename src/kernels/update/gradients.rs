@@ -5,6 +5,7 @@
 //! again for each block, because the loop writes memory. All ways give the same bits.
 
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::kernels::dtype::DType;
 use crate::kernels::float::gradient_element::GradientElement;
@@ -237,6 +238,51 @@ impl<G: GradientElement, T: Real> Fresh<'_, '_, G, T> {
             *element = *element * factor;
         }
         gradient
+    }
+}
+
+/// Records whether gradients are finite, without a branch in the loop. Each lane holds 0 as long as all gradients in
+/// it were finite, and is NaN from the first that was not.
+pub(super) struct Traces<T> {
+    blocks: [T; BLOCK],
+    single: [T; 1],
+}
+
+impl<T: Real> Traces<T> {
+    #[inline(always)]
+    pub(super) fn new() -> Traces<T> {
+        Traces { blocks: [T::from_f64(0.0); BLOCK], single: [T::from_f64(0.0)] }
+    }
+
+    #[inline(always)]
+    pub(super) fn see_block(&mut self, gradient: [T; BLOCK]) {
+        leave(&mut self.blocks, gradient);
+    }
+
+    #[inline(always)]
+    pub(super) fn see(&mut self, gradient: [T; 1]) {
+        leave(&mut self.single, gradient);
+    }
+
+    /// Sets the flag if a gradient was not finite.
+    #[inline(always)]
+    pub(super) fn note(self, not_finite: Option<&AtomicBool>) {
+        let zero = T::from_f64(0.0);
+        // A lane that is not 0 is NaN.
+        if let Some(not_finite) = not_finite
+            && self.blocks.iter().chain(&self.single).any(|lane| *lane != zero)
+        {
+            not_finite.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Adds 0 to the lane of a finite element, and NaN to the lane of any other.
+#[inline(always)]
+fn leave<T: Real, const N: usize>(traces: &mut [T; N], gradient: [T; N]) {
+    let zero = T::from_f64(0.0);
+    for (trace, gradient) in traces.iter_mut().zip(gradient) {
+        *trace = *trace + gradient * zero;
     }
 }
 

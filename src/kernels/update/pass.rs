@@ -16,19 +16,14 @@
 //! and is rounded once to the element type. A product is fused with its addition only if it is exact; division and
 //! square root are those of IEEE 754. So the bits do not depend on the split into ranges or on the instruction set.
 
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crate::executor::pieces::PiecePart;
-use crate::kernels::dtype::{DType, Element};
-use crate::kernels::float::gradient_element::GradientElement;
+use crate::kernels::dtype::DType;
 use crate::kernels::float::narrow::{narrow, narrow_rows};
-use crate::kernels::float::real::Real;
-use crate::kernels::instruction_set::{Instructions, dispatch};
+use crate::kernels::instruction_set::Instructions;
 use crate::kernels::streaming;
-use crate::kernels::update::formula::Formula;
-use crate::kernels::update::pass_loop::{UpdateRange, UpdateTile};
 use crate::kernels::update::weighted_sum::{Clipping, Contribution, WeightedSum};
 use crate::kernels::view::{Span, SpanMut};
 
@@ -218,32 +213,6 @@ impl<'a> UpdatePass<'a> {
         self.weights.dtype()
     }
 
-    /// Updates the elements by `formula`, on this thread. Nothing is allocated.
-    pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
-        assert_eq!((self.dtype(), self.slots.len()), (F::Element::DTYPE, SLOTS));
-        let finish = self.sum.finish::<F::Element>();
-        let has_loop = self.is_whole() && self.l2 == 0.0 && !F::IS_RARE;
-        if !has_loop || !self.sum.is_usual(self.instructions, finish) {
-            let goes_on = self.is_whole();
-            return self.run_tiles(&mut |tile| {
-                dispatch(self.instructions, UpdateTile { tile, formula, goes_on });
-            });
-        }
-        match self.sum.gradient_dtype {
-            DType::Float16 => self.run_with::<<F::Element as Real>::Float16, F, SLOTS>(formula),
-            DType::BFloat16 => self.run_with::<<F::Element as Real>::BFloat16, F, SLOTS>(formula),
-            _ => self.run_with::<F::Element, F, SLOTS>(formula),
-        }
-    }
-
-    fn run_with<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
-        assert_eq!(self.sum.gradient_dtype, G::DTYPE);
-        self.in_tiles(TILE, |range| {
-            let gradient = PhantomData::<G>;
-            dispatch(self.instructions, UpdateRange { pass: self, range, formula, gradient });
-        });
-    }
-
     /// Calls `update` for ranges that together are this pass's range, and writes the copies after each of them.
     /// Without copies there is one range; with copies each range has `tile` elements.
     pub(super) fn in_tiles(&self, tile: usize, mut update: impl FnMut(Range<usize>)) {
@@ -317,8 +286,11 @@ impl<'a> UpdatePass<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::dtype::Element;
+    use crate::kernels::float::real::Real;
     use crate::kernels::instruction_set::InstructionSet;
     use crate::kernels::layout::{Layout, Shape};
+    use crate::kernels::update::formula::Formula;
     use crate::kernels::view::{View, ViewMut};
 
     /// A formula that uses every operation that formulas may use.

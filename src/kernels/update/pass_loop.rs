@@ -3,26 +3,54 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::kernels::dtype::{DType, Element};
 use crate::kernels::float::gradient_element::GradientElement;
 use crate::kernels::float::lanes::BLOCK;
 use crate::kernels::float::real::Real;
-use crate::kernels::instruction_set::{InstructionSet, Instructions, Kernel, widest_for};
+use crate::kernels::instruction_set::{InstructionSet, Instructions, Kernel, dispatch, widest_for};
 use crate::kernels::prefetch::{BYTES_AHEAD, prefetch};
 use crate::kernels::update::formula::Formula;
-use crate::kernels::update::gradients::{GradientLoop, MakeGradients};
-use crate::kernels::update::pass::UpdatePass;
+use crate::kernels::update::gradients::{GradientLoop, MakeGradients, Traces};
+use crate::kernels::update::pass::{TILE, UpdatePass};
 use crate::kernels::update::tiles::Tile;
+
+impl UpdatePass<'_> {
+    /// Updates the elements by `formula`, on this thread. Nothing is allocated.
+    pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
+        assert_eq!((self.dtype(), self.slots.len()), (F::Element::DTYPE, SLOTS));
+        let finish = self.sum().finish::<F::Element>();
+        let has_loop = self.is_whole() && self.l2 == 0.0 && !F::IS_RARE;
+        if !has_loop || !self.sum().is_usual(self.instructions(), finish) {
+            let goes_on = self.is_whole();
+            return self.run_tiles(&mut |tile| {
+                dispatch(self.instructions(), UpdateTile { tile, formula, goes_on });
+            });
+        }
+        match self.sum().gradient_dtype {
+            DType::Float16 => self.run_with::<<F::Element as Real>::Float16, F, SLOTS>(formula),
+            DType::BFloat16 => self.run_with::<<F::Element as Real>::BFloat16, F, SLOTS>(formula),
+            _ => self.run_with::<F::Element, F, SLOTS>(formula),
+        }
+    }
+
+    fn run_with<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
+        assert_eq!(self.sum().gradient_dtype, G::DTYPE);
+        self.in_tiles(TILE, |range| {
+            let gradient = PhantomData::<G>;
+            dispatch(self.instructions(), UpdateRange { pass: self, range, formula, gradient });
+        });
+    }
+}
 
 /// One worker's part of an update of all elements. The code that creates it ensures that the range lies within the
 /// elements, that no other part that runs at the same time shares one of them, that the operands of the pass are of
 /// the formula's type and its contributions of type `G`, and that its sum is usual.
-pub(super) struct UpdateRange<'a, G, F, const SLOTS: usize> {
-    pub(super) pass: &'a UpdatePass<'a>,
-    pub(super) range: Range<usize>,
-    pub(super) formula: F,
-    pub(super) gradient: PhantomData<G>,
+struct UpdateRange<'a, G, F, const SLOTS: usize> {
+    pass: &'a UpdatePass<'a>,
+    range: Range<usize>,
+    formula: F,
+    gradient: PhantomData<G>,
 }
 
 impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> Kernel
@@ -73,11 +101,11 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop<F::
 
 /// The update of a tile, whose gradient is in memory. The code that creates it ensures that the tile is of the
 /// formula's type, and has its slots.
-pub(super) struct UpdateTile<'a, F, const SLOTS: usize> {
-    pub(super) tile: &'a Tile<'a>,
-    pub(super) formula: F,
+struct UpdateTile<'a, F, const SLOTS: usize> {
+    tile: &'a Tile<'a>,
+    formula: F,
     /// Whether the tile behind it in memory comes next.
-    pub(super) goes_on: bool,
+    goes_on: bool,
 }
 
 impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateTile<'_, F, SLOTS> {
@@ -155,50 +183,5 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Operands<F, SLOTS> {
                 slot.write(state);
             }
         }
-    }
-}
-
-/// Records whether gradients are finite, without a branch in the loop. Each lane holds 0 as long as all gradients in
-/// it were finite, and is NaN from the first that was not.
-pub(super) struct Traces<T> {
-    blocks: [T; BLOCK],
-    single: [T; 1],
-}
-
-impl<T: Real> Traces<T> {
-    #[inline(always)]
-    pub(super) fn new() -> Traces<T> {
-        Traces { blocks: [T::from_f64(0.0); BLOCK], single: [T::from_f64(0.0)] }
-    }
-
-    #[inline(always)]
-    pub(super) fn see_block(&mut self, gradient: [T; BLOCK]) {
-        leave(&mut self.blocks, gradient);
-    }
-
-    #[inline(always)]
-    pub(super) fn see(&mut self, gradient: [T; 1]) {
-        leave(&mut self.single, gradient);
-    }
-
-    /// Sets the flag if a gradient was not finite.
-    #[inline(always)]
-    pub(super) fn note(self, not_finite: Option<&AtomicBool>) {
-        let zero = T::from_f64(0.0);
-        // A lane that is not 0 is NaN.
-        if let Some(not_finite) = not_finite
-            && self.blocks.iter().chain(&self.single).any(|lane| *lane != zero)
-        {
-            not_finite.store(true, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Adds 0 to the lane of a finite element, and NaN to the lane of any other.
-#[inline(always)]
-fn leave<T: Real, const N: usize>(traces: &mut [T; N], gradient: [T; N]) {
-    let zero = T::from_f64(0.0);
-    for (trace, gradient) in traces.iter_mut().zip(gradient) {
-        *trace = *trace + gradient * zero;
     }
 }

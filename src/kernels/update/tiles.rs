@@ -12,9 +12,8 @@ use crate::kernels::float::lanes::BLOCK;
 use crate::kernels::float::real::{Real, for_gradient, for_real};
 use crate::kernels::instruction_set::{InstructionSet, Instructions, Kernel, dispatch, widest_for};
 use crate::kernels::prefetch::{ROWS_AHEAD, prefetch};
-use crate::kernels::update::gradients::{GradientLoop, MakeGradients};
+use crate::kernels::update::gradients::{GradientLoop, MakeGradients, Traces};
 use crate::kernels::update::pass::{PassRows, TILE, UpdatePass};
-use crate::kernels::update::pass_loop::Traces;
 use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
 
