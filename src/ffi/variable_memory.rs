@@ -4,7 +4,7 @@ use super::prelude::*;
 use crate::collectives::Assignment;
 use crate::strategy::assign_all::assign_all;
 use crate::strategy::in_place::create_in_place;
-use crate::strategy::variables::{self, current_tensor};
+use crate::strategy::variables;
 
 /// Gives a variable a new value from host memory, as umbo_variable_assign() does.
 ///
@@ -56,10 +56,7 @@ pub fn umbo_variable_views(
     }
     in_place(ctx, |context| {
         for (index, &variable) in variables.iter().enumerate() {
-            let view = borrow(variable, "variables", |variable| {
-                // SAFETY: the program reads the views as the contract of `umbo_variable_view` says.
-                unsafe { current_tensor(context, variable) }.map(view_to_read)
-            })??;
+            let view = current_view(variable, "variables", context, None)?;
             // SAFETY: the caller gives a place for as many views as there are variables.
             unsafe { views.add(index).write(view) };
         }

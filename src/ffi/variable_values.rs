@@ -3,7 +3,7 @@
 use super::prelude::*;
 use crate::collectives::Assignment;
 use crate::strategy::context::with_current_replica;
-use crate::strategy::variables;
+use crate::strategy::variables::{self, current_copy, refreshed_copy};
 
 /// Calls with the context of a handle; if that is NULL, with that of the thread's own replica, if it runs one.
 pub(super) fn in_place<R>(
@@ -15,6 +15,27 @@ pub(super) fn in_place<R>(
         true => body(with_current_replica(|own| own.cloned()).as_ref()),
         false => within(ctx, "ctx", |context| body(Some(context))),
     }
+}
+
+/// A view of the present value of a handle's variable, in the variable's dtype or another one.
+pub(super) fn current_view(
+    handle: *const umbo_variable,
+    argument: &'static str,
+    context: Option<&ReplicaContext>,
+    dtype: Option<DType>,
+) -> Result<umbo_view> {
+    let ready = borrow(handle, argument, |variable| {
+        // SAFETY: the program reads the view as the contract of `umbo_variable_view` says.
+        unsafe { current_copy(context, variable, dtype.unwrap_or(variable.dtype())) }
+            .map(|copy| copy.map(view_to_read))
+    })??;
+    if let Some(ready) = ready {
+        return Ok(ready);
+    }
+    let variable = get(handle, argument)?;
+    // SAFETY: as above; and nobody writes the variable meanwhile, which outside of runs is the program's promise.
+    let copy = unsafe { refreshed_copy(context, &variable, dtype.unwrap_or(variable.dtype())) };
+    copy.map(view_to_read)
 }
 
 /// Gets a view of a variable's value, for reading.
@@ -42,26 +63,8 @@ pub fn umbo_variable_view(
     dtype: umbo_dtype,
     view: *mut umbo_view,
 ) {
-    let asked = dtype_or_any(dtype, "dtype")?;
-    let ready = borrow(variable, "variable", |variable| {
-        in_place(ctx, |context| {
-            let dtype = asked.unwrap_or(variable.dtype());
-            // SAFETY: the program reads the view as this function's contract says.
-            let copy = unsafe { variables::current_copy(context, variable, dtype) }?;
-            Ok(copy.map(view_to_read))
-        })
-    })??;
-    if let Some(ready) = ready {
-        view.write(ready);
-        return Ok(());
-    }
-    let context = in_place(ctx, |context| Ok(context.cloned()))?;
-    let variable = get(variable, "variable")?;
-    let dtype = asked.unwrap_or(variable.dtype());
-    // SAFETY: as above; and nobody writes the variable meanwhile, which outside of runs is the
-    // program's promise.
-    let copy = unsafe { variables::bring_in_step(context.as_ref(), &variable, dtype) }?;
-    view.write(view_to_read(copy));
+    let dtype = dtype_or_any(dtype, "dtype")?;
+    view.write(in_place(ctx, |context| current_view(variable, "variable", context, dtype))?);
 }
 
 /// Copies the value of a variable to a new tensor on the variable's device.

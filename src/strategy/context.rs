@@ -230,11 +230,14 @@ pub(super) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> R {
 
 /// The step whose cross-replica frame this thread is in, if it is one of `strategy`.
 pub(super) fn step_place(strategy: &Strategy) -> Option<StepPosition> {
+    step_place_of(strategy.id())
+}
+
+/// The same for the strategy with this id.
+pub(super) fn step_place_of(id: u64) -> Option<StepPosition> {
     inspect_frames(|frames| {
         frames.iter().rev().find_map(|frame| match frame {
-            Frame::CrossReplica { strategy: other, step } if other.is_same(strategy) => {
-                step.clone()
-            }
+            Frame::CrossReplica { strategy, step } if strategy.id() == id => step.clone(),
             _ => None,
         })
     })

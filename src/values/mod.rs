@@ -1,7 +1,7 @@
 //! Nests of tensors, indexed slices, per-replica values, and the storage of variables.
 
 pub mod buffer;
-pub(crate) mod device_copies;
+pub(crate) mod copies;
 pub mod indexed_slices;
 pub mod initial;
 pub mod limits;
