@@ -23,8 +23,8 @@ pub const UMBO_LOG_INFO: umbo_log_level = 3;
 pub const UMBO_LOG_DEBUG: umbo_log_level = 4;
 
 constants! { Level {
-    UMBO_LOG_ERROR = Level::Error, UMBO_LOG_WARNING = Level::Warning,
-    UMBO_LOG_INFO = Level::Info, UMBO_LOG_DEBUG = Level::Debug,
+    UMBO_LOG_ERROR = Error, UMBO_LOG_WARNING = Warning, UMBO_LOG_INFO = Info,
+    UMBO_LOG_DEBUG = Debug,
 } }
 
 /// Receives a log message, which lives until the function returns. Several threads may call it at the same time.

@@ -19,10 +19,8 @@ pub const UMBO_SYNCHRONIZATION_ON_WRITE: umbo_synchronization = 2;
 pub const UMBO_SYNCHRONIZATION_ON_READ: umbo_synchronization = 3;
 
 constants! { Synchronization {
-    UMBO_SYNCHRONIZATION_AUTO = Synchronization::Auto,
-    UMBO_SYNCHRONIZATION_NONE = Synchronization::None,
-    UMBO_SYNCHRONIZATION_ON_WRITE = Synchronization::OnWrite,
-    UMBO_SYNCHRONIZATION_ON_READ = Synchronization::OnRead,
+    UMBO_SYNCHRONIZATION_AUTO = Auto, UMBO_SYNCHRONIZATION_NONE = None,
+    UMBO_SYNCHRONIZATION_ON_WRITE = OnWrite, UMBO_SYNCHRONIZATION_ON_READ = OnRead,
 } }
 
 /// Called for a variable that is about to be made.
