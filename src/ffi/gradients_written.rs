@@ -39,7 +39,7 @@ pub fn umbo_gradients_view(
 /// @param[out] length The number of variables.
 ///
 /// It does what umbo_gradients_view() does for each variable, or nothing if it fails.
-#[c_call(out(length), constant(mode), room(views, capacity), within(ctx), borrow(gradients))]
+#[c_call(out(length), constant(mode), array_out(views, capacity), within(ctx), borrow(gradients))]
 pub fn umbo_gradients_views(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,
@@ -159,7 +159,7 @@ pub fn umbo_gradients_submit_weighted(
 /// is called: after the apply that uses the gradient, a run that fails, or a discard; at the latest
 /// when a later step replaces it or the gradients end. The thread that runs or applies may call
 /// `destroy` in that call; then it cannot run or change anything of this strategy.
-#[c_call(gives(user_data, destroy), borrow(gradients), index(index), within(ctx))]
+#[c_call(owned(user_data, destroy), borrow(gradients), index(index), within(ctx))]
 pub fn umbo_gradients_attach(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,

@@ -147,7 +147,7 @@ pub fn umbo_variable_copy_to_host(variable: *const umbo_variable, data: *mut c_v
 /// @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
 /// @param[out] views One for each variable.
 /// @return As umbo_variable_view().
-#[c_call(array(variables, count), room(views, count))]
+#[c_call(array(variables, count), array_out(views, count))]
 pub fn umbo_variable_views(
     count: i64,
     variables: *const *mut umbo_variable,
@@ -224,11 +224,11 @@ pub fn umbo_variable_assign_all(
 /// end. So an engine may read its weights there between steps; only assignments write them.
 /// Variable creators are not called.
 #[c_call(
-    gives(user_data, destroy),
+    owned(user_data, destroy),
     get(strategy),
     counted(count),
     array(views, count),
-    room(variables, count),
+    array_out(variables, count),
     optional_texts(names, count),
     options(options)
 )]

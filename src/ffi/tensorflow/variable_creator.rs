@@ -48,7 +48,7 @@ pub type umbo_variable_creator_fn = Option<
 /// device, has its turn where the strategy's scope was entered. Runs of this thread are inside the scope; with
 /// several replicas only replica 0 makes variables, and `creator` is called on its thread. An initializer runs before
 /// the creators, which see the initial value.
-#[c_call(gives(user_data, destroy), out(scope), present(creator))]
+#[c_call(owned(user_data, destroy), out(scope), present(creator))]
 pub fn umbo_variable_creator_scope_enter(
     creator: umbo_variable_creator_fn,
     user_data: *mut c_void,
