@@ -87,7 +87,6 @@ impl Leaf<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use super::*;
     use crate::tensor::DType;
