@@ -87,7 +87,6 @@ impl Leaf<'_> {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
     use crate::tensor::DType;
 
