@@ -18,6 +18,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// that called the library. Dropping it releases it.
 pub type Payload = Box<dyn Any + Send>;
 
+/// The text of a panic, if it has one.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+}
+
 /// The canonical status codes, with their usual numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]

@@ -35,18 +35,16 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
     // The order is from the last to the first, because a borrowed object must exist in everything that follows.
     for Argument { what, parameters } in arguments.iter().rev() {
         match (what.to_string().as_str(), parameters.as_slice()) {
-            ("gives", [data, destroy]) => {
+            ("owned", [data, destroy]) => {
                 before = quote! {
                     let #data = unsafe { crate::ffi::user_data::UserData::new(#data, #destroy) };
                 };
             }
-            ("gives_by", [data, options]) => {
-                let name = options.to_string();
+            ("owned_by", [data, options]) => {
                 before = quote! {
                     let #data = unsafe {
-                        let known = crate::ffi::options::known_part(#options, #name);
-                        let destroy = known.ok().and_then(|(known, _)| known.user_data_destroy);
-                        crate::ffi::user_data::UserData::new(#data, destroy)
+                        let known = crate::ffi::options::known_or_default(#options);
+                        crate::ffi::user_data::UserData::new(#data, known.user_data_destroy)
                     };
                 };
             }
@@ -168,7 +166,7 @@ mod tests {
     #[test]
     fn user_data_is_taken_over_before_anything_fails() {
         let made = expanded(
-            quote!(gives(user_data, destroy), get(x)),
+            quote!(owned(user_data, destroy), get(x)),
             quote! { fn umbo_x() { x.run(user_data) } },
         );
         let expected = quote! {
@@ -181,6 +179,29 @@ mod tests {
                 crate::ffi::boundary::boundary("umbo_x", move || {
                     let x = unsafe { crate::ffi::arguments::get(x, "x") }?;
                     x.run(user_data)
+                })
+            }
+        };
+        assert_eq!(made, text(expected));
+    }
+
+    #[test]
+    fn the_options_say_how_user_data_is_destroyed() {
+        let made = expanded(
+            quote!(owned_by(user_data, options)),
+            quote! { fn umbo_x() { run(user_data); } },
+        );
+        let expected = quote! {
+            #[unsafe(no_mangle)]
+            #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
+            unsafe extern "C" fn umbo_x() -> crate::ffi::status::umbo_status {
+                let user_data = unsafe {
+                    let known = crate::ffi::options::known_or_default(options);
+                    crate::ffi::user_data::UserData::new(user_data, known.user_data_destroy)
+                };
+                crate::ffi::boundary::boundary("umbo_x", move || {
+                    run(user_data);
+                    Ok(())
                 })
             }
         };

@@ -19,7 +19,7 @@ use proc_macro::TokenStream;
 /// | `result(p)`, `optional_result(p)` | the place for a struct that begins with its size; `p.write(...)` |
 /// | `optional_value(p)` | the place for a value and its handle |
 /// | `buffer(p, capacity)` | memory for a text; `p.write(&text, length)` |
-/// | `room(p, capacity)` | memory for an array, which the body writes |
+/// | `array_out(p, capacity)` | memory for an array, which the body writes |
 /// | `options(p)`, `structure(p)` | a struct; `options` has defaults for a NULL or short one |
 /// | `text(p)`, `optional_text(p)`, `long_text(p)` | a `&str`, or an `Option` of one |
 /// | `array(p, n)`, `optional_array(p, n)` | a slice with the number of elements in the parameter `n` |
@@ -42,9 +42,9 @@ use proc_macro::TokenStream;
 ///
 /// The following arguments stand alone or first:
 ///
-/// - `gives(user_data, destroy)`: the caller transfers user data, which is destroyed whatever else happens. `user_data`
+/// - `owned(user_data, destroy)`: the caller transfers user data, which is destroyed whatever else happens. `user_data`
 ///   becomes the `UserData`.
-/// - `gives_by(user_data, options)`: the same, but the field `user_data_destroy` of the options has the function that
+/// - `owned_by(user_data, options)`: the same, but the field `user_data_destroy` of the options has the function that
 ///   destroys it, whatever else is wrong with the options.
 /// - `quietly`: the function returns nothing and logs errors, like a release.
 ///

@@ -16,7 +16,7 @@ pub(crate) use super::dtype::{dtype, shape};
 pub(crate) use super::element_spec::spec;
 pub(crate) use super::handle::{borrow, get, get_optional};
 pub(crate) use super::options::{optional_result, read as options, result, structure};
-pub(crate) use super::pointers::{Out, array, check, optional_array, optional_out, out, room};
+pub(crate) use super::pointers::{Out, array, array_out, check, optional_array, optional_out, out};
 pub(crate) use super::replica_context::{context, within};
 pub(crate) use super::run::optional_value;
 pub(crate) use super::tensorflow::collective::destination;

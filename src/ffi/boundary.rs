@@ -1,13 +1,12 @@
 //! The border itself: no panic crosses it, and every error becomes a status.
 
-use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 
 pub(crate) use umbo_macros::c_call;
 
 use super::callback::check_no_rule;
 use super::status::{self, UMBO_OK, umbo_status};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, panic_text};
 use crate::executor::{fork, thread};
 use crate::observe::log::{self, Level};
 
@@ -48,14 +47,10 @@ pub(crate) fn quietly(function: &'static str, body: impl FnOnce() -> Result<()>)
 fn caught(body: impl FnOnce() -> Result<()>) -> Result<()> {
     // Unwind safety: the core keeps its invariants by locks that are released and guards that
     // undo; whatever else a panic interrupted is not used again, since outputs are not written.
-    panic::catch_unwind(AssertUnwindSafe(body))
-        .unwrap_or_else(|payload| Err(Error::Internal(panic_text(payload.as_ref()))))
-}
-
-fn panic_text(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    format!("panic: {}", text.unwrap_or("no message"))
+    panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+        let text = panic_text(&*payload).unwrap_or("no message");
+        Err(Error::Internal(format!("panic: {text}")))
+    })
 }
 
 #[cfg(test)]

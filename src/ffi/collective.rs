@@ -15,7 +15,7 @@ pub const UMBO_REDUCE_SUM: umbo_reduce_op = 1;
 /// float64 for wider ones.
 pub const UMBO_REDUCE_MEAN: umbo_reduce_op = 2;
 
-constants! { ReduceOp { UMBO_REDUCE_SUM = ReduceOp::Sum, UMBO_REDUCE_MEAN = ReduceOp::Mean } }
+constants! { ReduceOp { UMBO_REDUCE_SUM = Sum, UMBO_REDUCE_MEAN = Mean } }
 
 /// How a value is reduced or gathered.
 #[c_struct]

@@ -13,7 +13,7 @@ use crate::error::{Error, Result, Status};
 /// @param[in] destroy Releases `user_data` when the communicator has ended. May be NULL.
 /// @return UMBO_STATUS_INVALID_ARGUMENT: a function that must be set is NULL, an unknown flag, or a rank that is
 ///   not less than its number of ranks.
-#[c_call(gives(user_data, destroy), out(communicator), structure(functions))]
+#[c_call(owned(user_data, destroy), out(communicator), structure(functions))]
 pub fn umbo_communicator_create(
     functions: *const umbo_communicator_functions,
     user_data: *mut c_void,

@@ -4,6 +4,7 @@ use super::prelude::*;
 use crate::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing, RankPlace, Vote};
 use crate::device::cuda::gpu::Gpu;
 use crate::error::memory;
+use crate::executor::sync::thread_number;
 
 /// Sends a part of `send` to each rank, and receives one from each. See umbo_communicator_all_to_all().
 ///
@@ -94,19 +95,12 @@ pub struct umbo_communicator_functions {
     pub abort: umbo_communicator_abort_fn,
 }
 
-/// A number for the calling thread, which no other has while it lives. Unlike the standard library's it
-/// is there also while the thread ends.
-fn this_thread() -> i32 {
-    // SAFETY: it needs nothing.
-    unsafe { libc::gettid() }
-}
-
 /// An engine of the program's.
 pub(super) struct ProgramEngine {
     functions: umbo_communicator_functions,
     user_data: UserData,
     /// The thread that the functions may be called on, if it is one alone.
-    thread: Option<i32>,
+    thread: Option<usize>,
     /// For votes and broadcasts that are gathered.
     place: RankPlace,
 }
@@ -136,7 +130,7 @@ impl ProgramEngine {
             node_size: natural(functions.node_rank_count, "functions.node_rank_count")?,
         };
         let any_thread = functions.flags & UMBO_COMMUNICATOR_ANY_THREAD != 0;
-        let thread = (!any_thread).then(this_thread);
+        let thread = (!any_thread).then(thread_number);
         Ok(ProgramEngine { functions, user_data, thread, place })
     }
 
@@ -203,7 +197,7 @@ impl Communicator for ProgramEngine {
     }
 
     fn check_thread(&self) -> Result<()> {
-        if self.thread.is_none_or(|thread| thread == this_thread()) {
+        if self.thread.is_none_or(|thread| thread == thread_number()) {
             return Ok(());
         }
         Err(Error::precondition(

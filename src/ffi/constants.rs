@@ -15,19 +15,17 @@ pub(crate) fn constant<T: Constant>(code: i32, argument: &'static str) -> Result
     T::from_c(code, argument)
 }
 
-/// Says once which constant stands for what: `constants! { Type { UMBO_A = Type::A, ... } }`.
+/// Says once which constant stands for which variant: `constants! { Type { UMBO_A = A, ... } }`.
 macro_rules! constants {
-    ($type:ty { $($constant:ident = $($value:ident)::+ $(($given:tt))?),+ $(,)? }) => {
+    ($type:ident { $($constant:ident = $variant:ident),+ $(,)? }) => {
         impl $crate::ffi::constants::Constant for $type {
             fn from_c(code: i32, argument: &'static str) -> $crate::error::Result<Self> {
-                $crate::ffi::constants::one_of!(code, argument, {
-                    $($constant => $($value)::+ $(($given))?),+
-                })
+                $crate::ffi::constants::one_of!(code, argument, { $($constant => $type::$variant),+ })
             }
 
             fn to_c(self) -> i32 {
                 match self {
-                    $($($value)::+ $(($given))? => $constant),+
+                    $($type::$variant => $constant),+
                 }
             }
         }

@@ -130,7 +130,7 @@ pub struct umbo_custom_rule_options {
 ///
 /// All else is as for other rules: gradients are reduced and clipped, and come in tiles of some
 /// hundred elements while they are in the cache; row-sparse variables are updated by rows.
-#[c_call(gives(user_data, destroy), out(optimizer), options(options), present(update))]
+#[c_call(owned(user_data, destroy), out(optimizer), options(options), present(update))]
 pub fn umbo_optimizer_create_custom(
     strategy: *const umbo_strategy,
     update: umbo_update_tile_fn,

@@ -66,7 +66,7 @@ fn files_options(options: &umbo_files_options) -> Result<FilesOptions> {
 /// With UMBO_SHARDING_FILE each rank reads its own files; all ranks give the same names in the same
 /// order.
 #[c_call(
-    gives(user_data, destroy),
+    owned(user_data, destroy),
     out(dataset),
     texts(paths, count),
     present(function),

@@ -63,7 +63,7 @@ pub struct umbo_generator {
 /// @param[in] destroy Releases `user_data`. NULL: nothing to release.
 ///
 /// The number of elements is unknown.
-#[c_call(gives(user_data, destroy), out(dataset), spec(element_spec), structure(generator))]
+#[c_call(owned(user_data, destroy), out(dataset), spec(element_spec), structure(generator))]
 pub fn umbo_dataset_from_generator(
     element_spec: *const umbo_element_spec,
     generator: *const umbo_generator,
@@ -179,7 +179,7 @@ pub struct umbo_map_options {
 ///
 /// A result that is not as its spec says is UMBO_STATUS_INVALID_ARGUMENT of umbo_iterator_next().
 /// If the system gives fewer threads than options ask for, fewer calls run at the same time.
-#[c_call(gives(user_data, destroy), transforms(dataset), present(function), options(options))]
+#[c_call(owned(user_data, destroy), transforms(dataset), present(function), options(options))]
 pub fn umbo_dataset_map(
     dataset: *mut *mut umbo_dataset,
     function: umbo_map_fn,

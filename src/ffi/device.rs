@@ -13,7 +13,7 @@ pub const UMBO_DEVICE_CPU: umbo_device_type = 1;
 /// A CUDA device, or a share of one.
 pub const UMBO_DEVICE_GPU: umbo_device_type = 2;
 
-constants! { DeviceKind { UMBO_DEVICE_CPU = DeviceKind::Cpu, UMBO_DEVICE_GPU = DeviceKind::Gpu } }
+constants! { DeviceKind { UMBO_DEVICE_CPU = Cpu, UMBO_DEVICE_GPU = Gpu } }
 
 /// A logical device of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

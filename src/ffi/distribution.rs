@@ -40,6 +40,12 @@ pub const UMBO_SHARDING_FILE: umbo_sharding = 2;
 /// UMBO_SHARDING_FILE where possible, else UMBO_SHARDING_DATA; the reason is logged at INFO.
 pub const UMBO_SHARDING_AUTO: umbo_sharding = 3;
 
+constants! { Splitting { UMBO_SPLIT_CEIL = Ceiling, UMBO_SPLIT_BALANCED = Balanced } }
+constants! { Sharding {
+    UMBO_SHARDING_DATA = Data, UMBO_SHARDING_OFF = Off, UMBO_SHARDING_FILE = File,
+    UMBO_SHARDING_AUTO = Auto,
+} }
+
 /// How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT.
 #[c_struct(prefetch_count = UMBO_AUTO)]
 pub struct umbo_distribute_options {
@@ -59,26 +65,16 @@ pub struct umbo_distribute_options {
 }
 
 fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOptions> {
-    let splitting = one_of!(options.split, "options.split", {
-        UMBO_SPLIT_CEIL => Splitting::Ceiling,
-        UMBO_SPLIT_BALANCED => Splitting::Balanced,
-    })?;
-    let sharding = one_of!(options.sharding, "options.sharding", {
-        UMBO_SHARDING_DATA => Sharding::Data,
-        UMBO_SHARDING_OFF => Sharding::Off,
-        UMBO_SHARDING_FILE => Sharding::File,
-        UMBO_SHARDING_AUTO => Sharding::Auto,
-    })?;
     let read_ahead = match options.prefetch_count {
         UMBO_AUTO => None,
         size => Some(size),
     };
     Ok(DistributeOptions {
-        splitting,
+        splitting: constant(options.split, "options.split")?,
         drop_partial_step: flag(options.drop_partial_step, "options.drop_partial_step")?,
         keep_on_host: flag(options.host_only, "options.host_only")?,
         read_ahead,
-        sharding,
+        sharding: constant(options.sharding, "options.sharding")?,
     })
 }
 

@@ -92,7 +92,7 @@ unsafe fn import<F: ManagedForm>(managed: *mut F, tensor: Out<*mut umbo_tensor>)
 ///
 /// The view must stay valid until then: the library does not keep its memory. umbo_variable_read()
 /// and umbo_tensor_to_dlpack() give tensors that stay.
-#[c_call(gives(user_data, destroy), out(managed))]
+#[c_call(owned(user_data, destroy), out(managed))]
 pub fn umbo_view_to_dlpack(
     view: *const umbo_view,
     user_data: *mut c_void,

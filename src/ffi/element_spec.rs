@@ -1,6 +1,7 @@
 //! What the elements of datasets look like.
 
 use super::prelude::*;
+use super::value_parts::nest_kind;
 use crate::input::{ElementSpec, LeafSpec};
 use crate::tensor::MAX_RANK;
 
@@ -96,9 +97,7 @@ pub fn umbo_element_spec_get_info(
     let (kind, leaf) = match &**spec {
         ElementSpec::Leaf(leaf) => (UMBO_VALUE_TENSOR, Some(leaf)),
         ElementSpec::PerReplica(_, leaf) => (UMBO_VALUE_PER_REPLICA, Some(leaf)),
-        ElementSpec::Tuple(_) => (UMBO_VALUE_TUPLE, None),
-        ElementSpec::List(_) => (UMBO_VALUE_LIST, None),
-        ElementSpec::Struct(_) => (UMBO_VALUE_STRUCT, None),
+        ElementSpec::Nest(nest) => (nest_kind(nest.kind()), None),
     };
     let mut found = umbo_element_spec_info {
         kind,

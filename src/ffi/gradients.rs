@@ -18,8 +18,7 @@ pub const UMBO_LOSS_MEAN: umbo_loss_reduction = 2;
 pub const UMBO_LOSS_GLOBAL_MEAN: umbo_loss_reduction = 3;
 
 constants! { LossReduction {
-    UMBO_LOSS_SUM = LossReduction::Sum, UMBO_LOSS_MEAN = LossReduction::Mean,
-    UMBO_LOSS_GLOBAL_MEAN = LossReduction::GlobalMean,
+    UMBO_LOSS_SUM = Sum, UMBO_LOSS_MEAN = Mean, UMBO_LOSS_GLOBAL_MEAN = GlobalMean,
 } }
 
 /// How gradients are combined.

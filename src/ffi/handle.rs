@@ -397,26 +397,23 @@ pub(crate) fn live(kind: Option<Kind>) -> i64 {
 /// cannot be released and is stale when the call is over. Lending allocates
 /// nothing and takes no lock.
 pub(crate) struct LentHandle<H: Opaque> {
-    index: u32,
-    slot: &'static HandleSlot,
+    place: ReservedHandle<H>,
     is_lent: bool,
-    kind: PhantomData<fn() -> H>,
 }
 
 impl<H: Opaque> LentHandle<H> {
     /// A place that lends nothing yet.
     pub(crate) fn new() -> Result<LentHandle<H>> {
-        let (index, slot) = TABLE.take()?;
-        Ok(LentHandle { index, slot, is_lent: false, kind: PhantomData })
+        Ok(LentHandle { place: reserve()?, is_lent: false })
     }
 
     /// Lends `object` until it is withdrawn, in place of what was lent before.
     pub(crate) fn lend(&mut self, object: H::Object) -> Result<*mut H> {
         drop(self.withdraw());
-        if generation(self.slot.state.load(Ordering::Relaxed)) == GENERATION_MASK {
-            (self.index, self.slot) = TABLE.take()?;
+        if generation(self.place.slot.state.load(Ordering::Relaxed)) == GENERATION_MASK {
+            self.place = reserve()?;
         }
-        let handle = fill(self.index, self.slot, H::wrap(object), TAKEN | LENT);
+        let handle = fill(self.place.index, self.place.slot, H::wrap(object), TAKEN | LENT);
         self.is_lent = true;
         Ok(handle)
     }
@@ -427,16 +424,16 @@ impl<H: Opaque> LentHandle<H> {
             return None;
         }
         // Nobody else changes the state of a lent slot.
-        let next = generation(self.slot.state.load(Ordering::Relaxed)) + 1;
-        self.slot.state.swap(next << SLOT_BITS, Ordering::SeqCst);
-        H::unwrap(vacate(self.index, self.slot))
+        let ReservedHandle { index, slot, .. } = self.place;
+        let next = generation(slot.state.load(Ordering::Relaxed)) + 1;
+        slot.state.swap(next << SLOT_BITS, Ordering::SeqCst);
+        H::unwrap(vacate(index, slot))
     }
 }
 
 impl<H: Opaque> Drop for LentHandle<H> {
     fn drop(&mut self) {
         drop(self.withdraw());
-        TABLE.give_back(self.index);
     }
 }
 

@@ -23,8 +23,8 @@ pub const UMBO_LOG_INFO: umbo_log_level = 3;
 pub const UMBO_LOG_DEBUG: umbo_log_level = 4;
 
 constants! { Level {
-    UMBO_LOG_ERROR = Level::Error, UMBO_LOG_WARNING = Level::Warning,
-    UMBO_LOG_INFO = Level::Info, UMBO_LOG_DEBUG = Level::Debug,
+    UMBO_LOG_ERROR = Error, UMBO_LOG_WARNING = Warning, UMBO_LOG_INFO = Info,
+    UMBO_LOG_DEBUG = Debug,
 } }
 
 /// Receives a log message, which lives until the function returns. Several threads may call it at the same time.
@@ -75,7 +75,7 @@ pub extern "C" fn umbo_version_number() -> u32 {
 /// message once, 65 at most. The environment variable UMBO_LOG (off, error, warning, info, debug, or 0 to 4) replaces
 /// `level`; without a callback it has all messages up to that level written. It is read when the first strategy is made or
 /// the first message comes. A strict strategy turns warnings into failures.
-#[c_call(gives(user_data, destroy), constant(level))]
+#[c_call(owned(user_data, destroy), constant(level))]
 pub fn umbo_set_log_callback(
     level: umbo_log_level,
     callback: umbo_log_fn,

@@ -213,7 +213,7 @@ pub fn umbo_metrics_class_result(
 /// negative examples, then those of the positive ones.
 ///
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a metric without cells.
-#[c_call(out(length), natural(capacity), room(cells, capacity), get(metrics), index(index))]
+#[c_call(out(length), natural(capacity), array_out(cells, capacity), get(metrics), index(index))]
 pub fn umbo_metrics_cells(
     metrics: *const umbo_metrics,
     index: i64,

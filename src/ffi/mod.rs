@@ -67,6 +67,7 @@
 
 pub mod apply;
 pub(crate) mod arguments;
+pub mod array_files;
 pub(crate) mod boundary;
 pub(crate) mod c_string;
 pub(crate) mod callback;
@@ -83,9 +84,7 @@ pub(crate) mod constants;
 pub mod convert;
 pub mod custom_rule;
 pub mod dataset;
-pub mod dataset_arrays;
 pub mod dataset_files;
-pub mod dataset_from_file;
 pub mod dataset_functions;
 pub mod dataset_sources;
 pub mod device;
@@ -98,7 +97,6 @@ pub mod element_spec;
 pub mod equivalence;
 pub mod first_batch;
 mod gradients;
-pub mod gradients_lent;
 pub mod gradients_written;
 pub(crate) mod handle;
 mod hazard;
@@ -130,10 +128,8 @@ pub mod split;
 pub mod status;
 pub mod strategy;
 pub mod strategy_info;
-pub mod strategy_variables;
 mod sync;
 pub mod tensor;
-pub mod tensor_files;
 pub mod tensorflow;
 pub(crate) mod text;
 pub mod training;
@@ -144,25 +140,21 @@ pub mod value;
 pub mod value_parts;
 pub mod values_from_function;
 pub mod variable;
-pub mod variable_memory;
 pub mod variable_values;
 pub mod view;
 
 pub use self::{
-    apply::*, checkpoint::*, checkpoint_manager::*, cluster_resolver::*, collective::*,
-    communicator::*, communicator_functions::*, communicator_mpi::*, communicator_nccl::*,
-    convert::*, custom_rule::*, dataset::*, dataset_arrays::*, dataset_files::*,
-    dataset_from_file::*, dataset_functions::*, dataset_sources::*, device::*, device_gpu::*,
-    diagnostics::*, distribution::*, dlpack::*, dtype::*, element_spec::*, equivalence::*,
-    gradients::*, gradients_written::*, indexed_slices::*, initial::*, iterator::*,
-    iterator_position::*, library::*, metrics::*, object::*, observe::*, optimizer::*,
-    optimizer_options::*, optimizer_settings::*, optimizer_state::*, ownership::*,
-    replica_context::*, replica_merge::*, run::*, scatter::*, scope::*, special_numbers::*,
-    split::*, status::*, strategy::*, strategy_info::*, tensor::*, tensor_files::*, training::*,
-    update::*, update_rule::*, value::*, value_parts::*, values_from_function::*, variable::*,
-    variable_memory::*, variable_values::*, view::*,
+    apply::*, array_files::*, checkpoint::*, checkpoint_manager::*, cluster_resolver::*,
+    collective::*, communicator::*, communicator_functions::*, communicator_mpi::*,
+    communicator_nccl::*, convert::*, custom_rule::*, dataset::*, dataset_files::*,
+    dataset_functions::*, dataset_sources::*, device::*, device_gpu::*, diagnostics::*,
+    distribution::*, dlpack::*, dtype::*, element_spec::*, equivalence::*, gradients::*,
+    gradients_written::*, indexed_slices::*, initial::*, iterator::*, iterator_position::*,
+    library::*, metrics::*, object::*, observe::*, optimizer::*, optimizer_options::*,
+    optimizer_settings::*, optimizer_state::*, ownership::*, replica_context::*, replica_merge::*,
+    run::*, scatter::*, scope::*, special_numbers::*, split::*, status::*, strategy::*,
+    strategy_info::*, tensor::*, training::*, update::*, update_rule::*, value::*, value_parts::*,
+    values_from_function::*, variable::*, variable_values::*, view::*,
 };
-pub use tensorflow::{
-    collective::*, input::*, lists::*, strategy::*, variable::*, variable_creator::*,
-};
+pub use tensorflow::{collective::*, input::*, lists::*, strategy::*, variable_creator::*};
 pub use user_data::umbo_destroy_fn;

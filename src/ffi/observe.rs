@@ -30,13 +30,11 @@ pub const UMBO_STEP_CAUSE_BUSY_MACHINE: umbo_step_cause = 128;
 pub const UMBO_STEP_CAUSE_UNEVEN_STEPS: umbo_step_cause = 256;
 
 constants! { Cause {
-    UMBO_STEP_CAUSE_SMALL_STEP = Cause::SmallStep,
-    UMBO_STEP_CAUSE_FEW_PROCESSORS = Cause::FewProcessors,
-    UMBO_STEP_CAUSE_OTHER_THREADS = Cause::OtherThreads, UMBO_STEP_CAUSE_INPUT = Cause::Input,
-    UMBO_STEP_CAUSE_SLOW_REPLICA = Cause::SlowReplica,
-    UMBO_STEP_CAUSE_SERIALISED = Cause::Serialised, UMBO_STEP_CAUSE_UPDATE = Cause::Update,
-    UMBO_STEP_CAUSE_BUSY_MACHINE = Cause::BusyMachine,
-    UMBO_STEP_CAUSE_UNEVEN_STEPS = Cause::UnevenSteps,
+    UMBO_STEP_CAUSE_SMALL_STEP = SmallStep, UMBO_STEP_CAUSE_FEW_PROCESSORS = FewProcessors,
+    UMBO_STEP_CAUSE_OTHER_THREADS = OtherThreads, UMBO_STEP_CAUSE_INPUT = Input,
+    UMBO_STEP_CAUSE_SLOW_REPLICA = SlowReplica, UMBO_STEP_CAUSE_SERIALISED = Serialised,
+    UMBO_STEP_CAUSE_UPDATE = Update, UMBO_STEP_CAUSE_BUSY_MACHINE = BusyMachine,
+    UMBO_STEP_CAUSE_UNEVEN_STEPS = UnevenSteps,
 } }
 
 /// What a replica spends a step on, in seconds: medians over the measured steps.

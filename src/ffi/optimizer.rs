@@ -21,7 +21,7 @@ pub type umbo_schedule_fn = Option<
 /// Sets a function that computes the learning rate of each update, in place of an earlier one.
 ///
 /// @param[in] schedule NULL: none; the learning rate stays what it is.
-#[c_call(gives(user_data, destroy), get(optimizer))]
+#[c_call(owned(user_data, destroy), get(optimizer))]
 pub fn umbo_optimizer_set_schedule(
     optimizer: *mut umbo_optimizer,
     schedule: umbo_schedule_fn,

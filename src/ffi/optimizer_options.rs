@@ -19,8 +19,7 @@ pub const UMBO_NON_FINITE_SKIP: umbo_non_finite = 2;
 pub const UMBO_NON_FINITE_FAIL: umbo_non_finite = 3;
 
 constants! { NonFinite {
-    UMBO_NON_FINITE_IGNORE = NonFinite::Ignore, UMBO_NON_FINITE_SKIP = NonFinite::Skip,
-    UMBO_NON_FINITE_FAIL = NonFinite::Fail,
+    UMBO_NON_FINITE_IGNORE = Ignore, UMBO_NON_FINITE_SKIP = Skip, UMBO_NON_FINITE_FAIL = Fail,
 } }
 
 /// Whether losses are multiplied by a factor, so that small 16-bit gradients do not become zero.

@@ -59,13 +59,22 @@ pub(crate) unsafe fn read<T: Extensible + Default>(
     Ok(options)
 }
 
-/// The fields of a struct of options that this library knows, as by default where the caller's
-/// struct is shorter or NULL, and the size that the caller states. Whatever else is wrong with the
-/// struct, so that a function in it which releases something is found before anything fails.
+/// The fields of a struct of options that this library knows, whatever else is wrong with the struct. So a function in
+/// it which releases something is found before anything fails. The defaults if the struct cannot be read.
 ///
 /// # Safety
 /// As for [`read`].
-pub(crate) unsafe fn known_part<T: Extensible + Default>(
+pub(crate) unsafe fn known_or_default<T: Extensible + Default>(pointer: *const T) -> T {
+    // SAFETY: the caller's promise is the same.
+    unsafe { known_part(pointer, "") }.map_or_else(|_| T::default(), |(known, _)| known)
+}
+
+/// The fields that this library knows, as by default where the caller's struct is shorter or NULL, and the size that
+/// the caller states.
+///
+/// # Safety
+/// As for [`read`].
+unsafe fn known_part<T: Extensible + Default>(
     pointer: *const T,
     argument: &'static str,
 ) -> Result<(T, usize)> {

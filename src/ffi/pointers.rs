@@ -83,7 +83,7 @@ pub(crate) unsafe fn optional_array<'a, T>(
 ///
 /// # Safety
 /// `pointer` is NULL or leads to room for `capacity` elements.
-pub(crate) unsafe fn room<T, C: PartialOrd + Default>(
+pub(crate) unsafe fn array_out<T, C: PartialOrd + Default>(
     pointer: *mut T,
     (capacity, _): (C, &'static str),
     argument: &'static str,

@@ -43,26 +43,15 @@ struct ThreadFunctions {
 ///
 /// # Safety
 /// The functions are of their types, and the user data is given away.
-pub(super) unsafe fn hooks_from(
-    options: Option<&umbo_strategy_options>,
-) -> (Option<Hooks>, Arc<UserData>) {
-    let (user_data, destroy): (_, umbo_destroy_fn) = match options {
-        Some(options) => {
-            (options.replica_thread_user_data, options.replica_thread_user_data_destroy)
-        }
-        None => (std::ptr::null_mut(), None),
-    };
+pub(super) unsafe fn hooks_from(options: &umbo_strategy_options) -> (Option<Hooks>, Arc<UserData>) {
+    let (user_data, destroy) =
+        (options.replica_thread_user_data, options.replica_thread_user_data_destroy);
+    let (start, stop) = (options.replica_thread_start, options.replica_thread_stop);
     // SAFETY: the caller's promise.
     let user_data = Arc::new(unsafe { UserData::new(user_data, destroy) });
-    let functions = options.map(|options| ThreadFunctions {
-        start: options.replica_thread_start,
-        stop: options.replica_thread_stop,
-        user_data: Arc::clone(&user_data),
-    });
-    let functions = functions.filter(|them| {
-        them.start.is_some() || them.stop.is_some() || them.user_data.destroy().is_some()
-    });
-    (functions.map(Hooks::new), user_data)
+    let is_given = start.is_some() || stop.is_some() || destroy.is_some();
+    let functions = ThreadFunctions { start, stop, user_data: Arc::clone(&user_data) };
+    (is_given.then(|| Hooks::new(functions)), user_data)
 }
 
 impl ThreadFunctions {

@@ -80,7 +80,7 @@ pub struct umbo_run_options {
 /// the step around it. A callback must not wait for a thread that runs or assigns on the same strategy: both would
 /// wait for ever. A thread that has waited for 10 seconds logs for what. Collective.
 #[c_call(
-    gives_by(user_data, options),
+    owned_by(user_data, options),
     options(options),
     optional_value(result),
     get(strategy),

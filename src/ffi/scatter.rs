@@ -22,10 +22,9 @@ pub const UMBO_SCATTER_MAX: umbo_scatter_op = 6;
 pub const UMBO_SCATTER_UPDATE: umbo_scatter_op = 7;
 
 constants! { ScatterOp {
-    UMBO_SCATTER_ADD = ScatterOp::Add, UMBO_SCATTER_SUB = ScatterOp::Subtract,
-    UMBO_SCATTER_MUL = ScatterOp::Multiply, UMBO_SCATTER_DIV = ScatterOp::Divide,
-    UMBO_SCATTER_MIN = ScatterOp::Minimum, UMBO_SCATTER_MAX = ScatterOp::Maximum,
-    UMBO_SCATTER_UPDATE = ScatterOp::Update,
+    UMBO_SCATTER_ADD = Add, UMBO_SCATTER_SUB = Subtract, UMBO_SCATTER_MUL = Multiply,
+    UMBO_SCATTER_DIV = Divide, UMBO_SCATTER_MIN = Minimum, UMBO_SCATTER_MAX = Maximum,
+    UMBO_SCATTER_UPDATE = Update,
 } }
 
 /// Changes rows of a variable, in the order of the slices. A row that is named several times is

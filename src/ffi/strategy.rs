@@ -74,10 +74,10 @@ pub unsafe extern "C" fn umbo_strategy_create(
     strategy: *mut *mut umbo_strategy,
 ) -> umbo_status {
     // SAFETY: the caller gives NULL or options.
-    let known = unsafe { options::known_part(options, "options") }.ok();
+    let known = unsafe { options::known_or_default(options) };
     // SAFETY: the options say how the user data is released, also if they say nothing else that makes
     // sense.
-    let (hooks, keeps) = unsafe { hooks_from(known.as_ref().map(|(options, _)| options)) };
+    let (hooks, keeps) = unsafe { hooks_from(&known) };
     boundary("umbo_strategy_create", move || {
         let _keeps = keeps;
         // SAFETY: the caller keeps the header's promise on pointers.

@@ -109,7 +109,7 @@ pub(crate) unsafe fn tensor_of_data(
 /// All elements must be initialised. An address that is not a multiple of an element's size is
 /// UMBO_STATUS_INVALID_ARGUMENT.
 #[c_call(
-    gives(user_data, destroy),
+    owned(user_data, destroy),
     out(tensor),
     shape(shape, ndim),
     device(device),

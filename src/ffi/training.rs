@@ -116,7 +116,7 @@ pub struct umbo_train_epoch_report {
 ///
 /// Collective. What another rank fails with is the status here, too; the message names the rank.
 #[c_call(
-    gives_by(user_data, options),
+    owned_by(user_data, options),
     options(options),
     optional_result(report),
     get(strategy),

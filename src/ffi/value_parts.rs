@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use super::prelude::*;
 use crate::strategy::variables;
+use crate::values::nest::NestKind;
 
 /// What a value is.
 pub type umbo_value_kind = i32;
@@ -23,6 +24,14 @@ pub const UMBO_VALUE_INDEXED_SLICES: umbo_value_kind = 6;
 /// Values in order. A list is used like a tuple, but does not have the same structure.
 pub const UMBO_VALUE_LIST: umbo_value_kind = 7;
 
+pub(super) fn nest_kind(kind: &NestKind) -> umbo_value_kind {
+    match kind {
+        NestKind::Tuple => UMBO_VALUE_TUPLE,
+        NestKind::List => UMBO_VALUE_LIST,
+        NestKind::Struct(_) => UMBO_VALUE_STRUCT,
+    }
+}
+
 /// The tensor of a leaf.
 fn leaf(value: &Value) -> Result<&Tensor> {
     let problem = match value {
@@ -30,9 +39,7 @@ fn leaf(value: &Value) -> Result<&Tensor> {
         Value::PerReplica(_) => "is a per-replica value; take one component of it",
         Value::IndexedSlices(_) => "is indexed slices; take their values or their indices",
         Value::Variable(_) => "is a variable; umbo_variable_view shows its value",
-        Value::Tuple(_) => "is a tuple; name one tensor in it",
-        Value::List(_) => "is a list; name one tensor in it",
-        Value::Struct(_) => "is a struct; name one tensor in it",
+        Value::Nest(nest) => &format!("is {}; name one tensor in it", nest.kind_name()),
     };
     Err(Error::invalid("value", problem))
 }
@@ -65,9 +72,7 @@ pub fn umbo_value_get_info(value: *const umbo_value, info: *mut umbo_value_info)
             (UMBO_VALUE_INDEXED_SLICES, Some((slices.values().dtype(), slices.dense_shape())))
         }
         Value::PerReplica(_) => (UMBO_VALUE_PER_REPLICA, None),
-        Value::Tuple(_) => (UMBO_VALUE_TUPLE, None),
-        Value::List(_) => (UMBO_VALUE_LIST, None),
-        Value::Struct(_) => (UMBO_VALUE_STRUCT, None),
+        Value::Nest(nest) => (nest_kind(nest.kind()), None),
     };
     let mut found = umbo_value_info {
         kind,
@@ -112,13 +117,16 @@ pub fn umbo_value_field(
 /// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there is no field at `index`.
 #[c_call(out(name), index(index), borrow(value))]
 pub fn umbo_value_field_name(value: *const umbo_value, index: i64, name: *mut *const c_char) {
-    let Value::Struct(fields) = value else {
-        let problem = format!("is {}; only a struct has field names", value.kind_name());
-        return Err(Error::invalid("value", problem));
+    let names = match value {
+        Value::Nest(nest) => nest.names(),
+        _ => None,
     };
-    let fields_there = (fields.len(), "the fields");
-    let (field, _) = at(index as i64, "index", fields_there, |index| fields.get(index))?;
-    name.write(field.as_c_str().as_ptr());
+    let names = names.ok_or_else(|| {
+        let problem = format!("is {}; only a struct has field names", value.kind_name());
+        Error::invalid("value", problem)
+    })?;
+    let found = at(index as i64, "index", (names.len(), "the fields"), |index| names.get(index))?;
+    name.write(found.as_c_str().as_ptr());
 }
 
 /// Gets the tensor of a value that is a tensor.

@@ -17,9 +17,8 @@ pub const UMBO_AGGREGATION_MEAN: umbo_aggregation = 2;
 pub const UMBO_AGGREGATION_ONLY_FIRST_REPLICA: umbo_aggregation = 3;
 
 constants! { Aggregation {
-    UMBO_AGGREGATION_NONE = Aggregation::None, UMBO_AGGREGATION_SUM = Aggregation::Sum,
-    UMBO_AGGREGATION_MEAN = Aggregation::Mean,
-    UMBO_AGGREGATION_ONLY_FIRST_REPLICA = Aggregation::OnlyFirstReplica,
+    UMBO_AGGREGATION_NONE = None, UMBO_AGGREGATION_SUM = Sum, UMBO_AGGREGATION_MEAN = Mean,
+    UMBO_AGGREGATION_ONLY_FIRST_REPLICA = OnlyFirstReplica,
 } }
 
 /// Writes the initial value of a variable.

@@ -11,7 +11,7 @@ use crate::tensor::origin::BatchShare;
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorMut, TensorParts};
 use crate::values::Value;
-use crate::values::device_copies::memory_of;
+use crate::values::copies::memory_of;
 
 /// A buffer that can be used again once nobody else holds a part of it.
 pub(super) trait Reusable {

@@ -27,7 +27,7 @@ impl Leaves {
             self.steps.extend_from_slice(way);
             self.ends.push(self.steps.len());
         }
-        for (position, item) in spec.items().enumerate() {
+        for (position, item) in spec.items().iter().enumerate() {
             way.push(position);
             self.add(item, way);
             way.pop();
@@ -47,7 +47,7 @@ impl Leaves {
     /// The tensor of an element at position `leaf`. INVALID_ARGUMENT if the element does not match its spec.
     pub(super) fn tensor<'a>(&self, element: &'a Value, leaf: usize) -> Result<&'a Tensor> {
         let found = self.way(leaf).and_then(|way| {
-            let found = way.iter().try_fold(element, |value, &at| value.items().nth(at));
+            let found = way.iter().try_fold(element, |value, &at| value.items().get(at));
             match found {
                 Some(Value::Tensor(tensor)) => Some(tensor),
                 _ => None,
@@ -66,7 +66,7 @@ impl Leaves {
     /// The spec of the tensor at position `leaf`. `spec` is that of the elements.
     pub(super) fn spec<'a>(&self, spec: &'a ElementSpec, leaf: usize) -> Option<&'a LeafSpec> {
         let mut way = self.way(leaf)?.iter();
-        let found = way.try_fold(spec, |spec, &position| spec.items().nth(position));
+        let found = way.try_fold(spec, |spec, &position| spec.items().get(position));
         found.and_then(|spec| spec.leaf().ok())
     }
 }
@@ -87,8 +87,6 @@ impl Leaf<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::tensor::DType;
 
@@ -103,7 +101,7 @@ mod tests {
         let spec = ElementSpec::tuple(vec![
             leaf(),
             ElementSpec::structure(fields).unwrap(),
-            ElementSpec::Tuple(Arc::default()),
+            ElementSpec::tuple(Vec::new()).unwrap(),
             leaf(),
         ])
         .unwrap();

@@ -8,6 +8,7 @@ use crate::strategy::Strategy;
 use crate::strategy::context::require_cross_replica_of;
 use crate::tensor::{Shape, Tensor, TensorMut};
 use crate::values::Value;
+use crate::values::nest::NestKind;
 
 /// The slices of copies of arrays along dimension 0, as [`Dataset::from_tensor_slices`] makes them. The copies are in
 /// host memory, so the arrays may be changed or freed afterwards. The dataset is an ordinary one, which the caller
@@ -35,24 +36,19 @@ pub fn make_numpy_dataset(strategy: &Strategy, arrays: &Value) -> Result<Dataset
 
 /// The nest with an array in place of each list.
 fn stack_lists(arrays: &Value) -> Result<Value> {
-    match arrays {
-        Value::List(items) => {
-            let items = items.iter().map(|item| match stack_lists(item)? {
-                Value::Tensor(array) => Ok(array),
-                other => Err(Error::invalid(
-                    "arrays",
-                    format!("a list that contains {}; lists are of arrays", other.kind_name()),
-                )),
-            });
-            stack(&collect(items, "arrays")?).map(Value::Tensor)
-        }
-        Value::Tuple(items) => Value::tuple(collect(items.iter().map(stack_lists), "arrays")?),
-        Value::Struct(fields) => {
-            let fields = fields.iter().map(|(name, field)| Ok((name.clone(), stack_lists(field)?)));
-            Value::structure(collect(fields, "arrays")?)
-        }
-        leaf => Ok(leaf.clone()),
+    let Value::Nest(nest) = arrays else { return Ok(arrays.clone()) };
+    let items = collect(nest.items().iter().map(stack_lists), "arrays")?;
+    if *nest.kind() != NestKind::List {
+        return Ok(Value::nest(nest.with_items(items)));
     }
+    let arrays = items.into_iter().map(|item| match item {
+        Value::Tensor(array) => Ok(array),
+        other => Err(Error::invalid(
+            "arrays",
+            format!("a list that contains {}; lists are of arrays", other.kind_name()),
+        )),
+    });
+    stack(&collect(arrays, "arrays")?).map(Value::Tensor)
 }
 
 /// One array of which row i is array i.

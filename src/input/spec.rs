@@ -8,6 +8,7 @@ use crate::tensor::{DType, MAX_RANK, Shape, Tensor};
 use crate::text::Text;
 use crate::values::Value;
 use crate::values::limits::{self, NestSize};
+use crate::values::nest::{Nest, NestKind};
 
 /// The dtype and shape of one tensor of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,12 +26,8 @@ pub enum ElementSpec {
     Leaf(LeafSpec),
     /// One tensor for each replica. The number is that of the replicas.
     PerReplica(usize, LeafSpec),
-    /// Items in order. They are shared, because each transformation of a pipeline keeps the spec.
-    Tuple(Arc<Vec<ElementSpec>>),
-    /// Items in order. A list is of another kind than a tuple.
-    List(Arc<Vec<ElementSpec>>),
-    /// Named fields in order.
-    Struct(Arc<Vec<(Text, ElementSpec)>>),
+    /// A tuple, a list or a struct. It is shared, because each transformation of a pipeline keeps the spec.
+    Nest(Arc<Nest<ElementSpec>>),
 }
 
 impl LeafSpec {
@@ -84,13 +81,13 @@ impl ElementSpec {
     /// A tuple of these items.
     ///
     /// INVALID_ARGUMENT for a nest that is too deep or too large ([`limits`]).
-    pub(crate) fn tuple(items: Vec<ElementSpec>) -> Result<ElementSpec> {
-        ElementSpec::Tuple(Arc::new(items)).within_limits()
+    pub fn tuple(items: Vec<ElementSpec>) -> Result<ElementSpec> {
+        ElementSpec::nest(Nest::new(NestKind::Tuple, items)).within_limits()
     }
 
     /// A list of these items; as [`ElementSpec::tuple`].
     pub(crate) fn list(items: Vec<ElementSpec>) -> Result<ElementSpec> {
-        ElementSpec::List(Arc::new(items)).within_limits()
+        ElementSpec::nest(Nest::new(NestKind::List, items)).within_limits()
     }
 
     fn within_limits(self) -> Result<ElementSpec> {
@@ -101,55 +98,24 @@ impl ElementSpec {
     fn size(&self) -> NestSize {
         match self {
             ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => NestSize::LEAF,
-            nest => NestSize::around(nest.items().map(ElementSpec::size)),
+            ElementSpec::Nest(nest) => nest.size(ElementSpec::size),
         }
+    }
+
+    fn nest(nest: Nest<ElementSpec>) -> ElementSpec {
+        ElementSpec::Nest(Arc::new(nest))
     }
 
     /// The items or fields of a nest. A tensor has none.
-    pub(super) fn items(&self) -> impl Iterator<Item = &ElementSpec> {
-        let (items, fields): (&[ElementSpec], &[(Text, ElementSpec)]) = match self {
-            ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => (&[], &[]),
-            ElementSpec::Tuple(items) | ElementSpec::List(items) => (items, &[]),
-            ElementSpec::Struct(fields) => (&[], fields),
-        };
-        items.iter().chain(fields.iter().map(|(_, field)| field))
-    }
-
-    /// A nest of the same kind, with the same names. Its items are the results of `map` for each item.
-    fn map_items(
-        &self,
-        map: impl FnMut(&ElementSpec) -> Result<ElementSpec>,
-    ) -> Result<ElementSpec> {
-        let items = self.items().map(map).collect::<Result<_>>()?;
-        Ok(match self {
-            ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => self.clone(),
-            ElementSpec::Tuple(_) => ElementSpec::Tuple(Arc::new(items)),
-            ElementSpec::List(_) => ElementSpec::List(Arc::new(items)),
-            ElementSpec::Struct(fields) => {
-                let names = fields.iter().map(|(name, _)| name.clone());
-                ElementSpec::Struct(Arc::new(names.zip(items).collect()))
-            }
-        })
-    }
-
-    /// Whether both are nests of the same kind, with the same number of items and the same names.
-    fn is_like(&self, other: &ElementSpec) -> bool {
-        match (self, other) {
-            (ElementSpec::Tuple(one), ElementSpec::Tuple(two))
-            | (ElementSpec::List(one), ElementSpec::List(two)) => one.len() == two.len(),
-            (ElementSpec::Struct(one), ElementSpec::Struct(two)) => {
-                one.iter().map(|field| &field.0).eq(two.iter().map(|field| &field.0))
-            }
-            _ => false,
-        }
+    pub(super) fn items(&self) -> &[ElementSpec] {
+        if let ElementSpec::Nest(nest) = self { nest.items() } else { &[] }
     }
 
     /// A struct of these fields, whose names must differ.
     ///
     /// INVALID_ARGUMENT if two names are equal, and for a nest that is too deep or too large ([`limits`]).
-    pub(crate) fn structure(fields: Vec<(Text, ElementSpec)>) -> Result<ElementSpec> {
-        limits::check_names(&fields)?;
-        ElementSpec::Struct(Arc::new(fields)).within_limits()
+    pub fn structure(fields: Vec<(Text, ElementSpec)>) -> Result<ElementSpec> {
+        ElementSpec::nest(Nest::of_fields(fields)?).within_limits()
     }
 
     /// The spec of a value. `leaf` returns the spec of each tensor. INVALID_ARGUMENT, which names `argument`, for
@@ -161,17 +127,10 @@ impl ElementSpec {
     ) -> Result<ElementSpec> {
         Ok(match value {
             Value::Tensor(tensor) => ElementSpec::Leaf(leaf(tensor)?),
-            nest if nest.is_nest() => {
-                let items = nest.items().map(|item| ElementSpec::describe(item, argument, leaf));
-                let items: Vec<ElementSpec> = items.collect::<Result<_>>()?;
-                match nest {
-                    Value::Struct(fields) => {
-                        let names = fields.iter().map(|(name, _)| name.clone());
-                        ElementSpec::structure(names.zip(items).collect())?
-                    }
-                    Value::List(_) => ElementSpec::list(items)?,
-                    _ => ElementSpec::tuple(items)?,
-                }
+            Value::Nest(nest) => {
+                let items = nest.items().iter();
+                let items = items.map(|item| ElementSpec::describe(item, argument, leaf));
+                ElementSpec::nest(nest.with_items(items.collect::<Result<_>>()?))
             }
             other => {
                 let found = other.kind_name();
@@ -194,18 +153,9 @@ impl ElementSpec {
                     tensor.shape()
                 ),
             )),
-            (ElementSpec::Tuple(specs), Value::Tuple(items))
-            | (ElementSpec::List(specs), Value::List(items))
-                if specs.len() == items.len() =>
-            {
-                specs.iter().zip(items.iter()).try_for_each(|(spec, item)| spec.check(item, what))
-            }
-            (ElementSpec::Struct(specs), Value::Struct(fields))
-                if specs.len() == fields.len()
-                    && specs.iter().zip(fields.iter()).all(|(spec, field)| spec.0 == field.0) =>
-            {
-                let mut pairs = specs.iter().zip(fields.iter());
-                pairs.try_for_each(|(spec, field)| spec.1.check(&field.1, what))
+            (ElementSpec::Nest(specs), Value::Nest(nest)) if specs.is_like(nest) => {
+                let mut pairs = specs.items().iter().zip(nest.items());
+                pairs.try_for_each(|(spec, item)| spec.check(item, what))
             }
             (spec, other) => Err(Error::invalid(
                 what,
@@ -233,7 +183,7 @@ impl ElementSpec {
 
     fn has_per_replica(&self) -> bool {
         matches!(self, ElementSpec::PerReplica(..))
-            || self.items().any(ElementSpec::has_per_replica)
+            || self.items().iter().any(ElementSpec::has_per_replica)
     }
 
     /// Dimension 0 of the tensors, if it is known and the same for all.
@@ -252,7 +202,9 @@ impl ElementSpec {
     pub(super) fn for_each_leaf<'a>(&'a self, visit: &mut dyn FnMut(&'a LeafSpec)) {
         match self {
             ElementSpec::Leaf(leaf) | ElementSpec::PerReplica(_, leaf) => visit(leaf),
-            nest => nest.items().for_each(|item| item.for_each_leaf(visit)),
+            ElementSpec::Nest(nest) => {
+                nest.items().iter().for_each(|item| item.for_each_leaf(visit));
+            }
         }
     }
 
@@ -267,12 +219,10 @@ impl ElementSpec {
             (ElementSpec::Leaf(one), ElementSpec::Leaf(two)) => {
                 one.common(two).map(ElementSpec::Leaf).ok_or_else(different)
             }
-            (one, two) if one.is_like(two) => {
-                let mut others = two.items();
-                one.map_items(|item| match others.next() {
-                    Some(other) => item.common(other, different),
-                    None => Err(different()),
-                })
+            (ElementSpec::Nest(one), ElementSpec::Nest(two)) if one.is_like(two) => {
+                let pairs = one.items().iter().zip(two.items());
+                let items = pairs.map(|(item, other)| item.common(other, different));
+                Ok(ElementSpec::nest(one.with_items(items.collect::<Result<_>>()?)))
             }
             _ => Err(different()),
         }
@@ -283,8 +233,7 @@ impl ElementSpec {
         match self {
             ElementSpec::Leaf(_) => 1,
             ElementSpec::PerReplica(replicas, _) => *replicas,
-            ElementSpec::Tuple(items) | ElementSpec::List(items) => items.len(),
-            ElementSpec::Struct(fields) => fields.len(),
+            ElementSpec::Nest(nest) => nest.items().len(),
         }
     }
 
@@ -298,7 +247,7 @@ impl ElementSpec {
             ElementSpec::PerReplica(replicas, leaf) => {
                 (index < *replicas).then(|| ElementSpec::Leaf(leaf.clone()))
             }
-            nest => nest.items().nth(index).cloned(),
+            ElementSpec::Nest(nest) => nest.items().get(index).cloned(),
         };
         let missing = || format!("{index} is not in [0, {}), the items of {self}", self.count());
         item.ok_or_else(|| Error::out_of_range("index", missing()))
@@ -306,13 +255,13 @@ impl ElementSpec {
 
     /// The name of the field at `index`. OUT_OF_RANGE if there is none, INVALID_ARGUMENT if this is not a struct.
     pub fn field_name(&self, index: usize) -> Result<&Text> {
-        let ElementSpec::Struct(fields) = self else {
+        let names = if let ElementSpec::Nest(nest) = self { nest.names() } else { None };
+        let names = names.ok_or_else(|| {
             let problem = format!("{self} is no struct; only a struct has field names");
-            return Err(Error::invalid("spec", problem));
-        };
-        let missing = || format!("{index} is not in [0, {}), the fields", fields.len());
-        let field = fields.get(index).map(|(name, _)| name);
-        field.ok_or_else(|| Error::out_of_range("index", missing()))
+            Error::invalid("spec", problem)
+        })?;
+        let missing = || format!("{index} is not in [0, {}), the fields", names.len());
+        names.get(index).ok_or_else(|| Error::out_of_range("index", missing()))
     }
 
     /// The spec of a tensor, or of the components of a per-replica value. INVALID_ARGUMENT for a
@@ -328,7 +277,7 @@ impl ElementSpec {
     pub fn leaves(&self) -> usize {
         match self {
             ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => 1,
-            nest => nest.items().map(ElementSpec::leaves).sum(),
+            ElementSpec::Nest(nest) => nest.items().iter().map(ElementSpec::leaves).sum(),
         }
     }
 
@@ -338,20 +287,15 @@ impl ElementSpec {
         &self,
         tensor: &mut dyn FnMut(&LeafSpec, usize) -> Result<Tensor>,
     ) -> Result<Value> {
-        let mut items = |nest: &ElementSpec| {
-            nest.items().map(|item| item.value(tensor)).collect::<Result<Vec<_>>>()
-        };
         Ok(match self {
             ElementSpec::Leaf(leaf) => Value::Tensor(tensor(leaf, 0)?),
             ElementSpec::PerReplica(replicas, leaf) => {
                 let parts = (0..*replicas).map(|replica| tensor(leaf, replica));
                 Value::per_replica(parts.collect::<Result<_>>()?)?
             }
-            ElementSpec::Tuple(_) => Value::Tuple(Arc::new(items(self)?)),
-            ElementSpec::List(_) => Value::List(Arc::new(items(self)?)),
-            ElementSpec::Struct(fields) => {
-                let names = fields.iter().map(|(name, _)| name.clone());
-                Value::Struct(Arc::new(names.zip(items(self)?).collect()))
+            ElementSpec::Nest(nest) => {
+                let items = nest.items().iter().map(|item| item.value(tensor));
+                Value::nest(nest.with_items(items.collect::<Result<_>>()?))
             }
         })
     }
@@ -363,7 +307,10 @@ impl ElementSpec {
     ) -> Result<ElementSpec> {
         match self {
             ElementSpec::Leaf(leaf) | ElementSpec::PerReplica(_, leaf) => map(leaf),
-            nest => nest.map_items(|item| item.map(map)),
+            ElementSpec::Nest(nest) => {
+                let items = nest.items().iter().map(|item| item.map(map));
+                Ok(ElementSpec::nest(nest.with_items(items.collect::<Result<_>>()?)))
+            }
         }
     }
 }
@@ -387,17 +334,17 @@ impl fmt::Display for ElementSpec {
         match self {
             ElementSpec::Leaf(leaf) => leaf.fmt(formatter),
             ElementSpec::PerReplica(replicas, leaf) => write!(formatter, "{replicas} x {leaf}"),
-            nest => {
-                let (open, close) = match nest {
-                    ElementSpec::Tuple(_) => ("(", ")"),
-                    ElementSpec::List(_) => ("[", "]"),
-                    _ => ("{", "}"),
+            ElementSpec::Nest(nest) => {
+                let (open, close) = match nest.kind() {
+                    NestKind::Tuple => ("(", ")"),
+                    NestKind::List => ("[", "]"),
+                    NestKind::Struct(_) => ("{", "}"),
                 };
                 formatter.write_str(open)?;
-                for (position, item) in nest.items().enumerate() {
+                for (position, item) in nest.items().iter().enumerate() {
                     formatter.write_str(if position == 0 { "" } else { ", " })?;
-                    if let ElementSpec::Struct(fields) = nest {
-                        write!(formatter, "{}: ", fields[position].0)?;
+                    if let Some(names) = nest.names() {
+                        write!(formatter, "{}: ", names[position])?;
                     }
                     item.fmt(formatter)?;
                 }

@@ -17,6 +17,7 @@ use crate::observe::strict;
 use crate::tensor::Tensor;
 use crate::text::Text;
 use crate::values::Value;
+use crate::values::nest::{Nest, NestKind};
 
 impl Dataset {
     /// Element i consists of element i of each dataset: a tuple or, with `names`, a struct whose fields have these
@@ -231,16 +232,13 @@ struct Zipped {
 
 impl Zipped {
     fn new(names: Option<&[Text]>, count: usize, nothing: &Value) -> Zipped {
-        let items = (0..count).map(|_| nothing.clone());
-        let value = match names {
-            None => Value::Tuple(Arc::new(items.collect())),
-            Some(names) => Value::Struct(Arc::new(names.iter().cloned().zip(items).collect())),
-        };
+        let kind = names.map_or(NestKind::Tuple, |names| NestKind::Struct(names.into()));
+        let value = Value::nest(Nest::new(kind, vec![nothing.clone(); count]));
         Zipped { value, nothing: nothing.clone() }
     }
 
     fn item_mut(&mut self, index: usize) -> Option<&mut Value> {
-        self.value.items_mut()?.nth(index)
+        self.value.items_mut()?.get_mut(index)
     }
 }
 

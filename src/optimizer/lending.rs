@@ -12,7 +12,7 @@ use crate::optimizer::lent::LentGradient;
 use crate::optimizer::replica::GradientBuffer;
 use crate::strategy::ReplicaContext;
 use crate::tensor::Tensor;
-use crate::values::device_copies::memory_of;
+use crate::values::copies::memory_of;
 
 impl Gradients {
     /// Makes `gradient` the contribution of the context's replica to variable `index` in its step. It is memory of

@@ -18,7 +18,7 @@ use crate::tensor::red_zone::WIDTH;
 use crate::tensor::slab::{self, CACHE_SHIFT};
 use crate::tensor::storage::{ALIGNMENT, Storage};
 use crate::tensor::{Layout, Tensor};
-use crate::values::device_copies::memory_of;
+use crate::values::copies::memory_of;
 use crate::values::variable::Variable;
 
 pub(super) struct Replica {

@@ -100,8 +100,11 @@ struct AssignedPart {
 impl AssignedPart {
     /// The first leaf is the weight.
     fn of(argument: &Value) -> Result<AssignedPart> {
-        let mut values: Vec<Tensor> =
-            argument.items().map(|leaf| leaf.tensor_of(0).cloned()).collect::<Result<_>>()?;
+        let mut values: Vec<Tensor> = argument
+            .items()
+            .iter()
+            .map(|leaf| leaf.tensor_of(0).cloned())
+            .collect::<Result<_>>()?;
         let weight = values.remove(0).to_vec::<f64>()?.first().copied().unwrap_or(0.0);
         Ok(AssignedPart { weight, values })
     }

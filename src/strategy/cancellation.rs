@@ -12,9 +12,10 @@ pub(super) trait Listener: Send + Sync {
 
 /// A cancellation token. Cloning makes another reference to the same one. Cancelling cannot be
 /// undone; a token may serve any number of runs, at the same time or one after another.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Cancellation(Arc<TokenState>);
 
+#[derive(Default)]
 struct TokenState {
     cancelled: AtomicBool,
     listeners: Mutex<Vec<Weak<dyn Listener>>>,
@@ -23,10 +24,7 @@ struct TokenState {
 impl Cancellation {
     /// A token that is not cancelled.
     pub fn new() -> Cancellation {
-        Cancellation(Arc::new(TokenState {
-            cancelled: AtomicBool::new(false),
-            listeners: Mutex::default(),
-        }))
+        Cancellation::default()
     }
 
     /// Cancels: runs with this token return CANCELLED, now and later. Any thread may call it, any
@@ -55,12 +53,6 @@ impl Cancellation {
             listener.wake();
         }
         Listening { token: self, listener }
-    }
-}
-
-impl Default for Cancellation {
-    fn default() -> Cancellation {
-        Cancellation::new()
     }
 }
 

@@ -282,6 +282,11 @@ impl Strategy {
         self.ranks().size()
     }
 
+    /// Whether there is a strategy with this id. Takes no reference to it.
+    pub(super) fn is_alive(id: u64) -> bool {
+        id == 0 || STRATEGIES.has(id)
+    }
+
     /// The strategy with this number, while it lives.
     pub(crate) fn with_id(id: u64) -> Option<Strategy> {
         if id == 0 {
@@ -372,9 +377,8 @@ impl Strategy {
     /// The calling thread, the program's own or not, is about to serve as `replica`, in whose context it
     /// is. Costs nothing but the first time.
     pub(super) fn begin_serving(&self, replica: usize, is_callers: bool) {
-        let is_there = |id| Strategy::with_id(id).is_some();
         let (thread, hooks) = (&self.0.threads.serving[replica], self.0.threads.how.hooks.as_ref());
-        replica_threads::begin_serving(self.id(), thread, hooks, is_callers, is_there);
+        replica_threads::begin_serving(self.id(), thread, hooks, is_callers, Strategy::is_alive);
     }
 
     /// A metric of the last run that was committed and measured anything, over all replicas in replica order;

@@ -215,11 +215,7 @@ impl Strategy {
             {
                 variables::read(variable)?
             }
-            Value::Variable(_)
-            | Value::Tuple(_)
-            | Value::List(_)
-            | Value::Struct(_)
-            | Value::IndexedSlices(_) => {
+            Value::Variable(_) | Value::Nest(_) | Value::IndexedSlices(_) => {
                 return match op {
                     ReduceOp::Mean => place(leaf, how),
                     ReduceOp::Sum => Err(self.not_reducible(leaf)),
@@ -300,7 +296,7 @@ impl Strategy {
     pub fn local_results(&self, value: &Value) -> Result<Value> {
         match value {
             Value::PerReplica(parts) => Value::tuple(parts.values()),
-            Value::Tuple(_) | Value::List(_) | Value::Struct(_) => {
+            Value::Nest(_) => {
                 let nests: Result<_> =
                     (0..self.num_replicas()).map(|replica| value.component(replica)).collect();
                 Value::tuple(nests?)
@@ -347,15 +343,13 @@ pub(super) fn copy(leaf: &Value, device: DeviceId) -> Result<Value> {
 
 fn no_output_for_nests(value: &Value, how: &ReductionOptions) -> Result<()> {
     match value {
-        Value::Tuple(_) | Value::List(_) | Value::Struct(_) if how.output.is_some() => {
-            Err(Error::invalid(
-                "output",
-                format!(
-                    "one output tensor for {}; reduce leaf by leaf, or leave it out",
-                    value.kind_name()
-                ),
-            ))
-        }
+        Value::Nest(_) if how.output.is_some() => Err(Error::invalid(
+            "output",
+            format!(
+                "one output tensor for {}; reduce leaf by leaf, or leave it out",
+                value.kind_name()
+            ),
+        )),
         _ => Ok(()),
     }
 }

@@ -19,7 +19,6 @@ impl Strategy {
         transaction.open = Some(number);
         transaction.poison = None;
         transaction.epoch = None;
-        transaction.metrics.clear();
         transaction.of_nested.clear();
     }
 
@@ -95,21 +94,15 @@ impl Strategy {
     }
 
     pub(super) fn add_nested_metrics(&self, record: &StepRecord) {
-        let mut transaction = self.inner().steps.transaction.lock();
-        if !self.ranks().is_alone() {
-            // They are sent to all ranks unsummed, so that all ranks add them up in the same order.
-            let replicas = record.slots.iter().map(|slot| {
-                let local = slot.local();
-                local.metrics.iter().map(|(name, metric)| (name.to_owned(), metric)).collect()
-            });
-            transaction.of_nested.push(replicas.collect());
+        if self.ranks().is_alone() && !record.has_measured() {
             return;
         }
-        for slot in record.slots.iter().filter(|slot| slot.is_used()) {
-            for (name, metric) in slot.local().metrics.iter() {
-                transaction.metrics.add(name, metric);
-            }
-        }
+        // They are sent to all ranks unsummed, so that all ranks add them up in the same order.
+        let replicas = record.slots.iter().map(|slot| {
+            let local = slot.local();
+            local.metrics.iter().map(|(name, metric)| (name.to_owned(), metric)).collect()
+        });
+        self.inner().steps.transaction.lock().of_nested.push(replicas.collect());
     }
 
     /// The commit point: carries out what the step wrote, or fails and rolls it back. `record` is
@@ -187,17 +180,14 @@ impl Strategy {
     /// Takes the metrics of the step from its replicas, and says whether there are any: a run that measured
     /// nothing leaves what the one before it had.
     fn own_metrics(&self, transaction: &Transaction, record: &StepRecord) -> bool {
-        let has_measured = !transaction.metrics.is_empty() || record.has_measured();
+        let has_measured = !transaction.of_nested.is_empty() || record.has_measured();
         if has_measured {
             let mut metrics = self.inner().steps.metrics.lock();
             metrics.clear();
-            for (name, metric) in transaction.metrics.iter() {
-                metrics.add(name, metric);
-            }
+            let of_nested = transaction.of_nested.iter().flatten().flatten();
+            of_nested.for_each(|(name, metric)| metrics.add(name, *metric));
             for slot in record.slots.iter().filter(|slot| slot.is_used()) {
-                for (name, metric) in slot.local().metrics.iter() {
-                    metrics.add(name, metric);
-                }
+                slot.local().metrics.iter().for_each(|(name, metric)| metrics.add(name, metric));
             }
         }
         has_measured

@@ -4,7 +4,7 @@
 //! default strategy. `scope` pushes a cross-replica frame, `run` a replica frame on each
 //! replica's thread, a merge call a cross-replica frame on the thread that called `run`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::mem::{self, ManuallyDrop};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +15,7 @@ pub use super::step::ReplicaContext;
 use super::step::StepPosition;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::executor::sync::thread_number;
 
 /// One entry of a thread's stack of contexts.
 pub(super) enum Frame {
@@ -49,7 +50,6 @@ struct ThreadContext {
     frames: RefCell<Vec<Frame>>,
     /// The strategy of `set_strategy`; it counts while no frame is open.
     chosen: RefCell<Option<Strategy>>,
-    number: Cell<u64>,
 }
 
 thread_local! {
@@ -57,7 +57,6 @@ thread_local! {
         ManuallyDrop::new(ThreadContext {
             frames: RefCell::new(Vec::new()),
             chosen: RefCell::new(None),
-            number: Cell::new(0),
         })
     };
 }
@@ -95,16 +94,6 @@ fn push(frame: Frame) -> usize {
     with_frames(|frames| {
         frames.push(frame);
         frames.len() - 1
-    })
-}
-
-fn thread_number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    OWN.with(|own| {
-        if own.number.get() == 0 {
-            own.number.set(NEXT.fetch_add(1, Ordering::Relaxed));
-        }
-        own.number.get()
     })
 }
 
@@ -230,11 +219,14 @@ pub(super) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> R {
 
 /// The step whose cross-replica frame this thread is in, if it is one of `strategy`.
 pub(super) fn step_place(strategy: &Strategy) -> Option<StepPosition> {
+    step_place_of(strategy.id())
+}
+
+/// The same for the strategy with this id.
+pub(super) fn step_place_of(id: u64) -> Option<StepPosition> {
     inspect_frames(|frames| {
         frames.iter().rev().find_map(|frame| match frame {
-            Frame::CrossReplica { strategy: other, step } if other.is_same(strategy) => {
-                step.clone()
-            }
+            Frame::CrossReplica { strategy, step } if strategy.id() == id => step.clone(),
             _ => None,
         })
     })
@@ -308,7 +300,7 @@ pub struct Left {
 #[derive(Clone)]
 pub struct Scope {
     serial: u64,
-    thread: u64,
+    thread: usize,
 }
 
 impl Strategy {

@@ -94,20 +94,8 @@ impl Creations {
     ) -> Request {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let request = self.wait_until_known(replica, name, stopped, interrupted);
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-        request
-    }
-
-    fn wait_until_known(
-        &self,
-        replica: usize,
-        name: String,
-        stopped: impl Fn() -> bool,
-        interrupted: impl Fn() -> bool,
-    ) -> Request {
         let mut state = self.state.lock();
-        loop {
+        let request = loop {
             // To be asked before the list: what replica 0 made before it stopped is in there then.
             let stopped = stopped();
             let position =
@@ -115,15 +103,17 @@ impl Creations {
             let made = state.made.iter().filter(|(made, _)| *made == name).nth(position);
             if let Some(variable) = made.map(|(_, variable)| variable.clone()) {
                 state.taken.push((replica, name));
-                return Request::Made(variable);
+                break Request::Made(variable);
             }
             if interrupted() {
-                return Request::Interrupted;
+                break Request::Interrupted;
             }
             if stopped {
-                return Request::Missing { position };
+                break Request::Missing { position };
             }
             self.changed.wait(&mut state);
-        }
+        };
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        request
     }
 }

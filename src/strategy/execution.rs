@@ -2,11 +2,10 @@
 
 #![expect(unsafe_code, reason = "a replica takes its turn at what the step has for it")]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 
 use super::context::{Frame, with_frame};
-use super::panic::panicked;
+use super::panic::caught;
 use super::protocol::rendezvous::Departure;
 use super::step::{Callback, ReplicaContext, ReplicaTask, StepRecord, Task};
 use super::threads::ReplicaJob;
@@ -88,8 +87,7 @@ impl StepRecord {
                 on_device(callback, context)
             })
         };
-        let call =
-            || catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(panic)));
+        let call = || caught(call);
         let outcome = match *measured {
             Some(opened) => measure(opened, context, call),
             None => {
@@ -138,11 +136,9 @@ impl StepRecord {
         // The caller's functions release what the caller passed to the run. They may call the library, but must
         // not wait for this step.
         let frame = Frame::Release { strategy: strategy.id() };
-        let release = || with_frame(frame, || drop(self.clear()));
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(release)) {
-            log::log(Level::Error, || {
-                format!("releasing what an abandoned run held: {}", panicked(panic))
-            });
+        let release = || with_frame(frame, || Ok(drop(self.clear())));
+        if let Err(panic) = caught(release) {
+            log::log(Level::Error, || format!("releasing what an abandoned run held: {panic}"));
         }
         strategy.inner().steps.draining.end(std::ptr::from_ref(self).cast());
     }

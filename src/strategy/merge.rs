@@ -3,13 +3,12 @@
 
 #![expect(unsafe_code, reason = "a replica and the coordinator take turns at a merge call")]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 
 use super::central_storage::Strategy;
 use super::context::{Current, Frame, current, mixing, with_current_replica, with_frame};
 pub use super::operation::Operation;
-use super::panic::panicked;
+use super::panic::caught;
 use super::protocol::mailbox::Wake;
 use super::protocol::rendezvous::ReplicaPhase;
 use super::slot::Direct;
@@ -192,8 +191,7 @@ impl StepRecord {
             return Err(Error::Internal("a merge call in no step".into()));
         };
         let frame = Frame::CrossReplica { strategy: strategy.clone(), step: Some(step) };
-        let call = AssertUnwindSafe(|| with_frame(frame, || serve(&strategy, calls)));
-        catch_unwind(call).unwrap_or_else(|panic| Err(panicked(panic)))
+        caught(|| with_frame(frame, || serve(&strategy, calls)))
     }
 }
 

@@ -1,19 +1,14 @@
 //! Panics of functions that the caller passed.
 
-use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::error::{Error, Status};
+use crate::error::{Error, Result, Status, panic_text};
 
-/// The error for a callback that panicked.
-pub(super) fn panicked(panic: Box<dyn Any + Send>) -> Error {
-    let text = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "without a message".into());
-    Error::Callback {
-        status: Status::Internal,
-        message: format!("the callback panicked: {text}"),
-        payload: None,
-    }
+/// Calls `body`. A panic becomes an error of the callback.
+pub(super) fn caught<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+        let text = panic_text(&*panic).unwrap_or("without a message");
+        let message = format!("the callback panicked: {text}");
+        Err(Error::Callback { status: Status::Internal, message, payload: None })
+    })
 }

@@ -21,6 +21,11 @@ impl<T> WeakRegistry<T> {
         self.0.lock().get(&id).and_then(Weak::upgrade)
     }
 
+    /// Whether there is a member with this id. Takes no reference to it.
+    pub fn has(&self, id: u64) -> bool {
+        self.0.lock().get(&id).is_some_and(|member| member.strong_count() > 0)
+    }
+
     /// Forgets a member that ends. Returns whether it was the last.
     pub fn remove(&self, id: u64) -> bool {
         let mut members = self.0.lock();

@@ -3,7 +3,6 @@
 #![expect(unsafe_code, reason = "a step lends its function to the replicas' threads")]
 
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,8 +11,9 @@ use super::central_storage::Strategy;
 use super::context::{
     Frame, creators, releases_step_of, require_cross_replica, step_place, with_frame,
 };
+use super::draining::Draining;
 pub use super::limits::Limits;
-use super::panic::panicked;
+use super::panic::caught;
 use super::protocol::rendezvous::{ReplicaPhase, WaitOutcome};
 use super::step::{
     Callback, FunctionFor, ReplicaFunction, RunUserData, StepPosition, StepRecord, Task, Watcher,
@@ -362,30 +362,28 @@ impl Strategy {
         failed(failures, why.to_string(), Some(status))
     }
 
-    /// Waits for the step lock, and checks that no callback is late.
+    /// Waits for the step lock. Fails while the strategy drains.
     pub(super) fn enter(&self, limits: &Limits) -> Result<StepGuard<'_>> {
-        self.not_draining(self.inner().steps.lock.enter(limits)?)
+        self.not_draining(self.inner().steps.lock.enter(limits)?, Draining::check)
     }
 
-    /// As [`Strategy::enter`], for a step, which is open then.
+    /// As [`Strategy::enter`], and opens a step for [`Draining`].
     pub(super) fn enter_step(&self, limits: &Limits) -> Result<StepGuard<'_>> {
-        let lock = self.inner().steps.lock.enter(limits)?;
-        self.open_step()?;
-        Ok(lock)
+        self.not_draining(self.inner().steps.lock.enter(limits)?, Draining::open_step)
     }
 
-    /// As [`Strategy::enter`], without waiting: FAILED_PRECONDITION if another thread has the step lock.
+    /// As [`Strategy::enter`], and fails where that waits.
     pub(super) fn enter_now(&self) -> Result<StepGuard<'_>> {
-        self.not_draining(self.inner().steps.lock.enter_now()?)
+        self.not_draining(self.inner().steps.lock.enter_now()?, Draining::check)
     }
 
-    fn not_draining<'a>(&self, lock: StepGuard<'a>) -> Result<StepGuard<'a>> {
-        let late = self.inner().steps.draining.check();
-        late.map(|()| lock).map_err(|late| self.draining(&late))
-    }
-
-    pub(super) fn open_step(&self) -> Result<()> {
-        self.inner().steps.draining.open_step().map_err(|late| self.draining(&late))
+    fn not_draining<'a>(
+        &self,
+        lock: StepGuard<'a>,
+        check: fn(&Draining) -> Result<(), Vec<usize>>,
+    ) -> Result<StepGuard<'a>> {
+        let checked = check(&self.inner().steps.draining);
+        checked.map(|()| lock).map_err(|late| self.draining(&late))
     }
 
     fn draining(&self, late: &[usize]) -> Error {
@@ -443,39 +441,30 @@ impl Strategy {
     pub(super) fn central_step<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let frame = |step| Frame::CrossReplica { strategy: self.clone(), step: Some(step) };
         if let Some(step) = step_place(self) {
-            let body = AssertUnwindSafe(|| with_frame(frame(step), body));
-            let result = catch_unwind(body).unwrap_or_else(|panic| Err(panicked(panic)));
+            let result = caught(|| with_frame(frame(step), body));
             return result.inspect_err(|error| self.poison_after(error));
         }
-        let mut lock = self.enter(&Limits::default())?;
+        let mut lock = self.enter_step(&Limits::default())?;
         let place = lock.next_step(false);
         let number = place.id;
-        self.open_step()?;
         self.open_transaction(number);
         self.begin_series(place.shown);
-        struct RollBack<'a>(&'a Strategy, u64);
-        impl Drop for RollBack<'_> {
-            fn drop(&mut self) {
-                if std::thread::panicking() {
-                    let error = Error::Internal("an update has panicked".into());
-                    self.0.fail_on_all_ranks(error);
-                }
-                self.0.roll_back(self.1);
-                self.0.inner().steps.draining.close_step();
-            }
-        }
-        let undo = RollBack(self, number);
         let step =
             StepPosition { number: place, watcher: None, depth: 0, limits: Limits::default() };
-        let result = with_frame(frame(step), body).map_err(|error| {
+        let outcome = match caught(|| with_frame(frame(step), body)) {
+            Ok(result) => self.commit(number, None).map(|()| result),
+            Err(error) => {
+                let error = self.fail_on_all_ranks(error);
+                self.roll_back(number);
+                Err(error)
+            }
+        };
+        if outcome.is_err() {
             lock.take_back();
-            self.fail_on_all_ranks(error)
-        })?;
-        mem::forget(undo);
-        let committed = self.commit(number, None).inspect_err(|_| lock.take_back());
+        }
         self.inner().steps.draining.close_step();
         drop(lock);
-        committed.map(|()| result)
+        outcome
     }
 
     pub(super) fn check_arguments(&self, arguments: Option<&Value>) -> Result<()> {

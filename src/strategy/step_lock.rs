@@ -1,6 +1,5 @@
 //! The step lock: one thread at a time takes a strategy's steps or changes its central state.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,7 @@ use super::cancellation::Listener;
 use super::limits::Limits;
 use super::protocol::queue::{FairQueue, Wait, Waiter};
 use crate::error::{Error, Result};
-use crate::executor::sync::{AtomicUsize, Mutex, Ordering, Thread, current};
+use crate::executor::sync::{AtomicUsize, Mutex, Ordering, Thread, current, thread_number};
 use crate::executor::thread;
 use crate::executor::wait::Spin;
 use crate::observe::log::{self, Level};
@@ -114,7 +113,7 @@ impl StepLock {
     /// Fails if this thread has the lock. Only this thread stores its own number, and takes it away
     /// again.
     fn check_holder(&self) -> Result<()> {
-        if self.holder.load(Ordering::Relaxed) != this_thread() {
+        if self.holder.load(Ordering::Relaxed) != thread_number() {
             return Ok(());
         }
         Err(Error::precondition(
@@ -126,9 +125,9 @@ impl StepLock {
     /// Notes that the lock is this thread's.
     fn entered(&self) -> StepGuard<'_> {
         let guard = StepGuard(self);
-        self.holder.store(this_thread(), Ordering::Relaxed);
-        if self.last.load(Ordering::Relaxed) != this_thread() {
-            self.last.store(this_thread(), Ordering::Relaxed);
+        self.holder.store(thread_number(), Ordering::Relaxed);
+        if self.last.load(Ordering::Relaxed) != thread_number() {
+            self.last.store(thread_number(), Ordering::Relaxed);
             self.inside.lock().thread = Some(current());
         }
         guard
@@ -232,22 +231,6 @@ impl Drop for StepGuard<'_> {
         self.0.holder.store(0, Ordering::Relaxed);
         self.0.queue.leave();
     }
-}
-
-/// A number other than 0 that no other thread ever has.
-fn this_thread() -> usize {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    static NEXT: AtomicUsize = AtomicUsize::new(1);
-    #[cfg(not(loom))]
-    thread_local!(static NUMBER: Cell<usize> = const { Cell::new(0) });
-    #[cfg(loom)]
-    loom::thread_local!(static NUMBER: Cell<usize> = Cell::new(0));
-    NUMBER.with(|number| {
-        if number.get() == 0 {
-            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
-        }
-        number.get()
-    })
 }
 
 #[cfg(all(test, not(loom)))]

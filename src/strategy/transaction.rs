@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::commit::{CommitAction, StepParticipant};
-use super::metrics::{EpochMetrics, MetricTable};
+use super::metrics::EpochMetrics;
 use super::ranks::steps::ReplicaMetricList;
 
 /// The writes of one step. A strategy takes its steps one at a time, so it has one of these.
@@ -17,9 +17,7 @@ pub(super) struct Transaction {
     pub poison: Option<String>,
     /// The epoch that the step is one of.
     pub epoch: Option<Arc<EpochMetrics>>,
-    /// The metrics of nested runs.
-    pub metrics: MetricTable,
-    /// With several ranks, the metrics of each nested run, in order, for each replica of this rank.
+    /// The metrics of each nested run, in order, for each replica of this rank.
     pub of_nested: Vec<Vec<ReplicaMetricList>>,
 }
 
@@ -30,6 +28,6 @@ impl Transaction {
             && self.deferred.is_empty()
             && self.poison.is_none()
             && self.epoch.is_none()
-            && self.metrics.is_empty()
+            && self.of_nested.is_empty()
     }
 }

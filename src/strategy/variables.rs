@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::aggregation::combine;
 use super::central_storage::Strategy;
 use super::commit::StepParticipant;
-use super::context::{Current, current, mixing, step_place};
+use super::context::{Current, current, mixing, step_place, step_place_of};
 pub use super::creation::{Initial, NewVariable, create};
 use super::limits::Limits;
 use super::merge::MergeCall;
@@ -19,8 +19,7 @@ use crate::error::{Error, Result};
 use crate::observe::strict;
 use crate::tensor::{DType, Tensor, TensorMut};
 use crate::values::Value;
-use crate::values::buffer::copy_number;
-use crate::values::device_copies::memory_of;
+use crate::values::buffer::is_readable_as;
 use crate::values::variable::{Aggregation, Variable};
 
 impl StepParticipant for Variable {
@@ -113,56 +112,22 @@ fn with_value<T>(variable: &Variable, inspect: impl FnOnce(&Tensor) -> Result<T>
 }
 
 /// Whether a replica, or the thread that is in no run if `context` is `None`, sees what the step in
-/// flight has written to `variable`.
+/// flight has written to `variable`. Takes no reference to the strategy.
 fn sees_step(context: Option<&ReplicaContext>, variable: &Variable) -> bool {
+    let owner = variable.spec().strategy;
     match context {
-        Some(context) => context.strategy().id() == variable.spec().strategy,
-        None => step_place(&owner(variable)).is_some(),
+        Some(context) => context.strategy().id() == owner,
+        None => step_place_of(if Strategy::is_alive(owner) { owner } else { 0 }).is_some(),
     }
 }
 
-/// The device that a replica wants `variable` on, if its memory is not the variable's.
-fn other_device(context: Option<&ReplicaContext>, variable: &Variable) -> Option<DeviceId> {
-    let device = memory_of(context?.device());
-    (device != memory_of(variable.device())).then_some(device)
-}
-
-/// The variable's buffer that a replica sees, or a thread that is in no run.
-fn seen_buffer(context: Option<&ReplicaContext>, variable: &Variable) -> usize {
-    match sees_step(context, variable) {
+/// The variable's buffer that a replica sees, or a thread that is in no run, and the device where it reads the value.
+fn seen(context: Option<&ReplicaContext>, variable: &Variable) -> (usize, DeviceId) {
+    let buffer = match sees_step(context, variable) {
         true => variable.visible_buffer(),
         false => variable.committed_buffer(),
-    }
-}
-
-/// The tensor that `variable` is right now for a replica, or for the thread that is in no run if `context` is
-/// `None`. For a replica on another device it is a copy there, made once for each version of the value.
-///
-/// # Safety
-/// The elements of the returned tensor are read until the callback or the step ends, or
-/// until the variable is written next: a replica writes by synchronising calls alone, and outside of
-/// runs the caller knows that no other thread assigns, updates or commits.
-pub unsafe fn current_tensor<'a>(
-    context: Option<&ReplicaContext>,
-    variable: &'a Variable,
-) -> Result<&'a Tensor> {
-    note_read(context, variable)?;
-    if let Some(device) = other_device(context, variable) {
-        let buffer = seen_buffer(context, variable);
-        // SAFETY: the caller's promise.
-        let value = unsafe {
-            match variable.on_device(buffer, device, variable.dtype()) {
-                Some(copy) => Ok(copy),
-                None => variable.bring_to_device(buffer, device, None),
-            }
-        };
-        return guarded(context, variable, value?);
-    }
-    // SAFETY: the caller's promise.
-    let value = unsafe {
-        if sees_step(context, variable) { variable.visible() } else { variable.committed() }
     };
-    guarded(context, variable, value)
+    (buffer, context.map_or(variable.device(), ReplicaContext::device))
 }
 
 /// The tensor of `variable` that a callback is shown. A strict strategy records it.
@@ -192,79 +157,62 @@ fn note_read(context: Option<&ReplicaContext>, variable: &Variable) -> Result<()
     Ok(())
 }
 
-/// As [`current_tensor`] in another dtype: the variable's own, or float16 or bfloat16 for a float32
-/// variable. `None` if the low-precision copy has to be made or brought in step first (see
-/// [`bring_in_step`]). Takes no lock and allocates nothing.
+/// The tensor that `variable` is right now for a replica, or for the thread that is in no run if `context` is
+/// `None`. It has this dtype: the variable's own, or float16 or bfloat16 for a float32 variable. It is in the memory of
+/// the replica's device. `None` if it is a copy that has to be made or brought up to date first (see
+/// [`refreshed_copy`]). Takes no lock and allocates nothing.
 ///
 /// Fails with INVALID_ARGUMENT for other dtypes.
 ///
 /// # Safety
-/// That of [`current_tensor`].
+/// The elements of the returned tensor are read until the callback or the step ends, or
+/// until the variable is written next: a replica writes by synchronising calls alone, and outside of
+/// runs the caller knows that no other thread assigns, updates or commits.
 pub unsafe fn current_copy<'a>(
     context: Option<&ReplicaContext>,
     variable: &'a Variable,
     dtype: DType,
 ) -> Result<Option<&'a Tensor>> {
-    if dtype == variable.dtype() {
-        // SAFETY: the caller's promise.
-        return unsafe { current_tensor(context, variable) }.map(Some);
-    }
     note_read(context, variable)?;
-    let number = checked_copy_number(variable, dtype)?;
-    let buffer = seen_buffer(context, variable);
+    check_readable(variable, dtype)?;
+    let (buffer, device) = seen(context, variable);
     // SAFETY: the caller's promise.
-    let value = unsafe {
-        match other_device(context, variable) {
-            Some(device) => variable.on_device(buffer, device, dtype),
-            None => variable.copy(buffer, number),
-        }
-    };
+    let value = unsafe { variable.copy(buffer, device, dtype) };
     value.map(|value| guarded(context, variable, value)).transpose()
 }
 
-/// Makes the low-precision copy of what [`current_tensor`] returns, or updates it if it is stale. Several threads
-/// may call this at the same time; one of them does the work, shared by the worker set, and the others wait for
-/// it.
+/// The same, made or brought up to date if necessary. Several threads may call this at the same time; one of them does
+/// the work, shared by the worker set, and the others wait for it.
 ///
-/// Fails with INVALID_ARGUMENT for a dtype that is neither float16 nor bfloat16 or a variable that
-/// is not float32, and with RESOURCE_EXHAUSTED if there is no memory.
+/// Fails with INVALID_ARGUMENT for other dtypes, and with RESOURCE_EXHAUSTED if there is no memory.
 ///
 /// # Safety
-/// That of [`current_tensor`], from the beginning of the call on.
-pub unsafe fn bring_in_step<'a>(
+/// That of [`current_copy`], from the beginning of the call on.
+pub unsafe fn refreshed_copy<'a>(
     context: Option<&ReplicaContext>,
     variable: &'a Variable,
     dtype: DType,
 ) -> Result<&'a Tensor> {
-    let number = checked_copy_number(variable, dtype)?;
-    if let Some(device) = other_device(context, variable) {
-        let buffer = seen_buffer(context, variable);
-        // SAFETY: as below; for a replica of another strategy's run the caller guarantees it.
-        let value = unsafe { variable.bring_to_device(buffer, device, Some(number)) }?;
-        return guarded(context, variable, value);
-    }
-    if sees_step(context, variable) {
-        // SAFETY: a writer in a step waits for all replicas first; for what is read afterwards
-        // the caller's promise.
-        let value = unsafe { variable.bring_in_step(variable.visible_buffer(), number) }?;
-        return guarded(context, variable, value);
-    }
-    let owner = owner(variable);
-    let _unchanging = owner.inner().steps.central.read();
-    // SAFETY: committed values do not change while `_unchanging` lives; for what is read afterwards the
-    // caller's promise.
-    unsafe { variable.bring_in_step(variable.committed_buffer(), number) }
+    note_read(context, variable)?;
+    check_readable(variable, dtype)?;
+    // A writer in a step waits for all replicas first. Committed values do not change while the lock is held.
+    let owner = (!sees_step(context, variable)).then(|| owner(variable));
+    let _unchanging = owner.as_ref().map(|owner| owner.inner().steps.central.read());
+    let (buffer, device) = seen(context, variable);
+    // SAFETY: as said above; for what is read afterwards the caller's promise.
+    guarded(context, variable, unsafe { variable.refreshed_copy(buffer, device, dtype) }?)
 }
 
-fn checked_copy_number(variable: &Variable, dtype: DType) -> Result<usize> {
-    copy_number(variable.dtype(), dtype).ok_or_else(|| {
-        let what = "a variable can be viewed in its own dtype, a float32 one also in float16 and \
-                    bfloat16";
-        Error::invalid(
-            "dtype",
-            format!("{dtype}, but variable '{}' is {}; {what}", variable.name(), variable.dtype()),
-        )
-    })
+fn check_readable(variable: &Variable, dtype: DType) -> Result<()> {
+    if is_readable_as(variable.dtype(), dtype) {
+        return Ok(());
+    }
+    let what = "a variable can be viewed in its own dtype, a float32 one also in float16 and \
+                bfloat16";
+    Err(Error::invalid(
+        "dtype",
+        format!("{dtype}, but variable '{}' is {}; {what}", variable.name(), variable.dtype()),
+    ))
 }
 
 /// Assigns to a variable, or adds to it or subtracts from it, in any context.
@@ -392,7 +340,7 @@ pub(super) fn write_directly(
     let _lock = owner.enter(&Limits::default())?;
     let _changing = owner.inner().steps.central.write();
     // SAFETY: the lock keeps out readers of central state, and the step lock keeps out writers. By the contract of
-    // `current_tensor`, no view is read during a write.
+    // `current_copy`, no view is read during a write.
     let mut changing = unsafe { variable.changing() };
     write(&mut changing)
 }

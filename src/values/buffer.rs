@@ -9,69 +9,37 @@
 //! The strategy guarantees that nobody writes elements while a request converts them, as for all reads. So a copy
 //! that is up to date stays the rounding of the elements until the next write, and reading one flag is enough.
 
-#![expect(
-    unsafe_code,
-    reason = "a span is kept beside the tensor that it is of, and converted elements are written"
-)]
+#![expect(unsafe_code, reason = "converted elements are written")]
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::device::DeviceId;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::cuda::on_gpu;
 use crate::kernels::float::narrow::narrow_all;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Tensor};
-use crate::values::device_copies::DeviceCopies;
+use crate::values::copies::{Copies, VariableCopy, memory_of, not_contiguous};
 use crate::values::shown::Shown;
 use parking_lot::Mutex;
 
-/// The element types that copies can have. The index in this list is the copy's number.
+/// The element types in lower precision in which a float32 variable can be read, and which an update writes, too.
 pub const COPY_DTYPES: [DType; 2] = [DType::Float16, DType::BFloat16];
 
-/// One thing for each possible copy.
+/// One thing for each of these types.
 pub type OfCopies<T> = [T; COPY_DTYPES.len()];
 
-/// The number of a copy of type `copy` of a variable of type `variable`, if such a copy is possible.
-pub fn copy_number(variable: DType, copy: DType) -> Option<usize> {
-    let possible = variable == DType::Float32;
-    COPY_DTYPES.into_iter().position(|dtype| dtype == copy).filter(|_| possible)
-}
-
-/// A low-precision copy of a buffer.
-struct LowPrecisionCopy {
-    tensor: Tensor,
-    /// The whole tensor as a span, if it lies in host memory.
-    span: Option<SpanMut<'static>>,
-}
-
-impl LowPrecisionCopy {
-    /// A copy of `elements` in this dtype, with arbitrary contents.
-    fn new(dtype: DType, elements: &Tensor) -> Result<LowPrecisionCopy> {
-        let tensor = Tensor::uninitialized(dtype, elements.shape(), elements.device())?;
-        if !tensor.device().is_host_memory() {
-            return Ok(LowPrecisionCopy { tensor, span: None });
-        }
-        // SAFETY: the span is kept with the tensor. Updates use it, and during them the strategy lets nobody else use
-        // the variable.
-        let span = unsafe {
-            let span = tensor.assume_exclusive().into_view()?.into_span();
-            span.map(|span| span.held())
-        };
-        let span = Some(span.ok_or_else(not_contiguous)?);
-        Ok(LowPrecisionCopy { tensor, span })
-    }
+/// Whether a variable of type `variable` can be read as `dtype`.
+pub fn is_readable_as(variable: DType, dtype: DType) -> bool {
+    dtype == variable || variable == DType::Float32 && COPY_DTYPES.contains(&dtype)
 }
 
 #[derive(Default)]
 pub(super) struct VariableBuffer {
     elements: OnceLock<Tensor>,
-    copies: OfCopies<OnceLock<LowPrecisionCopy>>,
-    /// For each copy, whether it exists and is the rounding of the elements.
-    in_step: OfCopies<AtomicBool>,
-    on_devices: DeviceCopies,
+    copies: Copies,
     /// How many writes of the elements have started, without the updates at commit points.
     writes: AtomicU64,
     /// Held while a copy is made or brought up to date.
@@ -118,117 +86,92 @@ impl VariableBuffer {
 
     /// Marks all copies as out of date.
     pub(super) fn outdate_copies(&self) {
-        self.in_step.iter().for_each(|in_step| in_step.store(false, Ordering::Release));
-        self.on_devices.outdate();
+        self.copies.outdate();
     }
 
-    /// All copies that are up to date, here and on other devices.
-    pub(super) fn copies_in_step(&self) -> impl Iterator<Item = &Tensor> {
-        let here = (0..COPY_DTYPES.len()).filter_map(|number| self.copy(number));
-        here.chain(self.on_devices.all_in_step())
+    /// All copies that are up to date.
+    pub(super) fn current_copies(&self) -> impl Iterator<Item = &Tensor> {
+        self.copies.current().map(|copy| &copy.tensor)
     }
 
-    /// A copy, if it is up to date.
-    pub(super) fn copy(&self, number: usize) -> Option<&Tensor> {
-        // Acquire: the copy was written before the flag was set.
-        let in_step = self.in_step[number].load(Ordering::Acquire);
-        self.copies[number].get().filter(|_| in_step).map(|copy| &copy.tensor)
+    /// The value as `dtype` in this memory, if it is there and up to date: the elements, or a copy.
+    pub(super) fn copy(&self, memory: DeviceId, dtype: DType) -> Option<&Tensor> {
+        let elements = self.elements();
+        if (memory, dtype) == (memory_of(elements.device()), elements.dtype()) {
+            return Some(elements);
+        }
+        self.copies.find(memory, dtype).filter(|copy| copy.is_current()).map(|copy| &copy.tensor)
     }
 
-    /// A copy, which is made or brought up to date if necessary. If several threads call this at the same time, one
-    /// converts.
-    pub(super) fn bring_in_step(&self, number: usize) -> Result<&Tensor> {
+    /// The same, made or brought up to date if necessary. If several threads call this at the same time, one converts.
+    pub(super) fn refreshed_copy(&self, memory: DeviceId, dtype: DType) -> Result<&Tensor> {
         let _converting = self.converting.lock();
-        self.converted(number)
+        self.converted(memory, dtype)
     }
 
-    /// The copy in the memory of `device`, which is not the elements' own, if it is up to date.
-    pub(super) fn on_device(&self, device: DeviceId, dtype: DType) -> Option<&Tensor> {
-        self.on_devices.get(device, dtype)
-    }
-
-    /// The same copy, made or brought up to date if necessary. It has the elements' type, or that of the copy with
-    /// this number.
-    pub(super) fn bring_to_device(
-        &self,
-        device: DeviceId,
-        number: Option<usize>,
-    ) -> Result<&Tensor> {
-        let _converting = self.converting.lock();
-        let value = match number {
-            Some(number) => self.converted(number)?,
-            None => self.elements(),
-        };
-        self.on_devices.bring_in_step(device, value)
-    }
-
-    /// A copy in lower precision, which is made or brought up to date if necessary. The caller holds the lock.
-    fn converted(&self, number: usize) -> Result<&Tensor> {
-        if let Some(copy) = self.copy(number) {
-            return Ok(copy);
+    /// The same. The caller holds the lock.
+    fn converted(&self, memory: DeviceId, dtype: DType) -> Result<&Tensor> {
+        if let Some(current) = self.copy(memory, dtype) {
+            return Ok(current);
         }
         let elements = self.elements();
-        if self.copies[number].get().is_none() {
-            let fresh = LowPrecisionCopy::new(COPY_DTYPES[number], elements)?;
-            // Copies are made under the lock, so no other thread has made this one meanwhile.
-            let _ = self.copies[number].set(fresh);
-        }
-        let copy = self.copies[number].get().expect("it was there or was just made");
-        if let Some(gpu) = elements.gpu()? {
-            let (from, to) = (elements.place(), copy.tensor.place());
-            // SAFETY: as for the copy in host memory, at the end of this function.
-            on_gpu(gpu, |launcher| unsafe { launcher.convert(&from, &to) })?;
-            self.in_step[number].store(true, Ordering::Release);
-            return Ok(&copy.tensor);
-        }
-        let from = elements.reading()?.span().ok_or_else(not_contiguous)?;
+        let own_memory = memory_of(elements.device());
+        let copy = self.copies.find_or_add(memory, dtype, elements)?;
         // SAFETY: nobody reads a copy that is out of date. The caller holds the lock of those that write it, and no
         // update runs meanwhile.
         let mut to = unsafe { copy.tensor.assume_exclusive() };
-        let mut to = to.writing()?.into_span().ok_or_else(not_contiguous)?;
-        narrow_all(Instructions::chosen(), from, &mut to);
-        self.in_step[number].store(true, Ordering::Release);
+        if memory != own_memory {
+            to.copy_from(match self.copies.on_same_card(&copy.tensor)? {
+                Some(there) => there,
+                None => self.converted(own_memory, dtype)?,
+            })?;
+        } else if let Some(gpu) = elements.gpu()? {
+            let (from, to) = (elements.place(), copy.tensor.place());
+            // SAFETY: as above.
+            on_gpu(gpu, |launcher| unsafe { launcher.convert(&from, &to) })?;
+        } else {
+            let from = elements.reading()?.span().ok_or_else(not_contiguous)?;
+            let mut to = to.writing()?.into_span().ok_or_else(not_contiguous)?;
+            narrow_all(Instructions::chosen(), from, &mut to);
+        }
+        copy.set_current(true);
         Ok(&copy.tensor)
+    }
+
+    /// The copy beside the elements that an update can write, too. A copy on a GPU is converted at the next request.
+    fn written_copy(&self, dtype: DType) -> Option<&VariableCopy> {
+        let memory = memory_of(self.elements().device());
+        self.copies.find(memory, dtype).filter(|copy| copy.span.is_some())
     }
 
     /// Called before an update writes the elements, `all` of them or some. Returns which copies the update has to
     /// write, too. All other copies are out of date afterwards; the returned ones are out of date until
     /// [`VariableBuffer::end_update`].
     pub(super) fn begin_update(&self, all: bool) -> OfCopies<bool> {
-        self.on_devices.outdate();
-        std::array::from_fn(|number| {
-            // An update of some elements can keep a copy up to date, but cannot bring it up to date.
-            let was_in_step = self.in_step[number].swap(false, Ordering::AcqRel);
-            // A copy on a GPU is converted at the next request.
-            let exists = self.copies[number].get().is_some_and(|copy| copy.span.is_some());
-            exists && (was_in_step || all)
-        })
+        // An update of some elements can keep a copy up to date, but cannot bring it up to date.
+        let is_written = |copy: &VariableCopy| all || copy.is_current();
+        let written = COPY_DTYPES.map(|dtype| self.written_copy(dtype).is_some_and(is_written));
+        self.copies.outdate();
+        written
     }
 
     /// The copies that an update writes, too.
     pub(super) fn copies_to_write(&self, which: OfCopies<bool>) -> OfCopies<Option<&SpanMut<'_>>> {
         std::array::from_fn(|number| {
-            let copy = self.copies[number].get().filter(|_| which[number]);
-            copy.and_then(|copy| copy.span.as_ref())
+            let copy = which[number].then(|| self.written_copy(COPY_DTYPES[number]))??;
+            copy.span.as_ref()
         })
     }
 
     /// Called when an update has written elements and these copies.
     pub(super) fn end_update(&self, written: OfCopies<bool>) {
-        for (in_step, written) in self.in_step.iter().zip(written) {
-            if written {
-                in_step.store(true, Ordering::Release);
-            }
+        for (dtype, _) in COPY_DTYPES.into_iter().zip(written).filter(|(_, written)| *written) {
+            self.written_copy(dtype).into_iter().for_each(|copy| copy.set_current(true));
         }
     }
 
     /// The existing elements and copies.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Tensor> + '_ {
-        let copies = self.copies.iter_mut().filter_map(OnceLock::take).map(|copy| copy.tensor);
-        self.elements.take().into_iter().chain(copies).chain(self.on_devices.take())
+        self.elements.take().into_iter().chain(self.copies.take())
     }
-}
-
-fn not_contiguous() -> Error {
-    Error::Internal("a variable and its copies are contiguous, and this is not".into())
 }

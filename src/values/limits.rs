@@ -4,7 +4,6 @@
 //! functions can process every nest that can be built.
 
 use crate::error::{Error, Result};
-use crate::text::Text;
 
 /// The largest depth of a nest: a tuple of tensors has depth 1, and a struct of such tuples depth 2.
 pub const MAX_NEST_DEPTH: usize = 64;
@@ -51,15 +50,4 @@ pub(crate) fn check(size: NestSize, argument: &'static str) -> Result<()> {
         return Ok(());
     };
     Err(Error::invalid(argument, problem))
-}
-
-/// Refuses fields if two have the same name.
-pub(crate) fn check_names<T>(fields: &[(Text, T)]) -> Result<()> {
-    for (position, (name, _)) in fields.iter().enumerate() {
-        if fields[..position].iter().any(|(earlier, _)| earlier == name) {
-            let problem = format!("'{name}' appears twice; give each field a name of its own");
-            return Err(Error::invalid("names", problem));
-        }
-    }
-    Ok(())
 }

@@ -1,10 +1,11 @@
 //! Nests of tensors, indexed slices, per-replica values, and the storage of variables.
 
 pub mod buffer;
-pub(crate) mod device_copies;
+pub(crate) mod copies;
 pub mod indexed_slices;
 pub mod initial;
 pub mod limits;
+pub mod nest;
 mod per_replica;
 pub mod sharding;
 mod shown;
@@ -22,6 +23,7 @@ use crate::tensor::{Shape, Tensor};
 use crate::text::Text;
 use indexed_slices::IndexedSlices;
 use limits::NestSize;
+use nest::{Nest, NestKind};
 pub use per_replica::{Component, PerReplica};
 use variable::Variable;
 pub use view::VariableView;
@@ -37,12 +39,8 @@ pub enum Value {
     Tensor(Tensor),
     /// One component per replica. The components may differ in everything.
     PerReplica(Arc<PerReplica>),
-    /// Items in order.
-    Tuple(Arc<Vec<Value>>),
-    /// Items in order. A list and a tuple of the same items are different kinds of nests.
-    List(Arc<Vec<Value>>),
-    /// Named fields in order.
-    Struct(Arc<Vec<(Text, Value)>>),
+    /// A tuple, a list or a struct of values.
+    Nest(Arc<Nest<Value>>),
     /// A variable itself, not its value.
     Variable(Variable),
     /// Some rows of a tensor, selected by number.
@@ -110,17 +108,17 @@ impl Value {
     ///
     /// Fails with INVALID_ARGUMENT for a nest that is too deep or too large ([`limits`]).
     pub fn tuple(items: Vec<Value>) -> Result<Value> {
-        Value::Tuple(Arc::new(items)).within_limits("items")
+        Value::nest(Nest::new(NestKind::Tuple, items)).within_limits("items")
     }
 
     /// A list of these items. Fails like [`Value::tuple`].
     pub fn list(items: Vec<Value>) -> Result<Value> {
-        Value::List(Arc::new(items)).within_limits("items")
+        Value::nest(Nest::new(NestKind::List, items)).within_limits("items")
     }
 
     /// Whether it is a tuple, a list or a struct.
     pub fn is_nest(&self) -> bool {
-        matches!(self, Value::Tuple(_) | Value::List(_) | Value::Struct(_))
+        matches!(self, Value::Nest(_))
     }
 
     /// The nest, if it is within the limits. Each of its items is, but the whole may be too deep or too large.
@@ -130,64 +128,31 @@ impl Value {
     }
 
     fn size(&self) -> NestSize {
-        match self.is_nest() {
-            true => NestSize::around(self.items().map(Value::size)),
-            false => NestSize::LEAF,
+        match self {
+            Value::Nest(nest) => nest.size(Value::size),
+            _ => NestSize::LEAF,
         }
+    }
+
+    pub(crate) fn nest(nest: Nest<Value>) -> Value {
+        Value::Nest(Arc::new(nest))
     }
 
     /// The items or fields of a nest. A leaf has none.
-    pub(crate) fn items(&self) -> impl Iterator<Item = &Value> {
-        let (items, fields): (&[Value], &[(Text, Value)]) = match self {
-            Value::Tuple(items) | Value::List(items) => (items, &[]),
-            Value::Struct(fields) => (&[], fields),
-            _ => (&[], &[]),
-        };
-        items.iter().chain(fields.iter().map(|(_, field)| field))
+    pub(crate) fn items(&self) -> &[Value] {
+        if let Value::Nest(nest) = self { nest.items() } else { &[] }
     }
 
     /// The items or fields to be changed, if nobody else holds the nest; `None` for a leaf.
-    pub(crate) fn items_mut(&mut self) -> Option<impl Iterator<Item = &mut Value>> {
-        let (items, fields): (&mut [Value], &mut [(Text, Value)]) = match self {
-            Value::Tuple(items) | Value::List(items) => (Arc::get_mut(items)?, &mut []),
-            Value::Struct(fields) => (&mut [], Arc::get_mut(fields)?),
-            _ => return None,
-        };
-        Some(items.iter_mut().chain(fields.iter_mut().map(|(_, field)| field)))
-    }
-
-    /// A nest of the same kind and names with these items, which are as many. A leaf returns itself.
-    fn with_items(&self, items: Vec<Value>) -> Value {
-        match self {
-            Value::Tuple(_) => Value::Tuple(Arc::new(items)),
-            Value::List(_) => Value::List(Arc::new(items)),
-            Value::Struct(fields) => {
-                let names = fields.iter().map(|(name, _)| name.clone());
-                Value::Struct(Arc::new(names.zip(items).collect()))
-            }
-            leaf => leaf.clone(),
-        }
-    }
-
-    /// Whether both are nests of the same kind, with the same number of items and the same names.
-    fn is_like(&self, other: &Value) -> bool {
-        match (self, other) {
-            (Value::Tuple(one), Value::Tuple(two)) | (Value::List(one), Value::List(two)) => {
-                one.len() == two.len()
-            }
-            (Value::Struct(one), Value::Struct(two)) => {
-                one.iter().map(|field| &field.0).eq(two.iter().map(|field| &field.0))
-            }
-            _ => false,
-        }
+    pub(crate) fn items_mut(&mut self) -> Option<&mut [Value]> {
+        if let Value::Nest(nest) = self { Some(Arc::get_mut(nest)?.items_mut()) } else { None }
     }
 
     /// A struct of these fields, whose names must differ from each other.
     ///
     /// Fails with INVALID_ARGUMENT also for a nest that is too deep or too large ([`limits`]).
     pub fn structure(fields: Vec<(Text, Value)>) -> Result<Value> {
-        limits::check_names(&fields)?;
-        Value::Struct(Arc::new(fields)).within_limits("items")
+        Value::nest(Nest::of_fields(fields)?).within_limits("items")
     }
 
     /// The kind of this value, for messages.
@@ -195,9 +160,7 @@ impl Value {
         match self {
             Value::Tensor(_) => "a tensor",
             Value::PerReplica(_) => "a per-replica value",
-            Value::Tuple(_) => "a tuple",
-            Value::List(_) => "a list",
-            Value::Struct(_) => "a struct",
+            Value::Nest(nest) => nest.kind_name(),
             Value::Variable(_) => "a variable",
             Value::IndexedSlices(_) => "indexed slices",
         }
@@ -205,7 +168,7 @@ impl Value {
 
     /// How many leaves it has: tensors, per-replica values, variables, indexed slices.
     pub fn leaves(&self) -> usize {
-        if self.is_nest() { self.items().map(Value::leaves).sum() } else { 1 }
+        if self.is_nest() { self.items().iter().map(Value::leaves).sum() } else { 1 }
     }
 
     /// How many items, fields or components it has; 1 for a tensor, indexed slices or a variable.
@@ -213,8 +176,7 @@ impl Value {
         match self {
             Value::Tensor(_) | Value::Variable(_) | Value::IndexedSlices(_) => 1,
             Value::PerReplica(value) => value.count(),
-            Value::Tuple(items) | Value::List(items) => items.len(),
-            Value::Struct(fields) => fields.len(),
+            Value::Nest(nest) => nest.items().len(),
         }
     }
 
@@ -225,7 +187,7 @@ impl Value {
                 return Err(Error::invalid("value", format!("{} has no items", self.kind_name())));
             }
             Value::PerReplica(value) => value.component(index).map(Value::from),
-            nest => nest.items().nth(index).cloned(),
+            Value::Nest(nest) => nest.items().get(index).cloned(),
         };
         item.ok_or_else(|| {
             Error::out_of_range(
@@ -267,34 +229,23 @@ impl Value {
             .find_map(|(dot, _)| self.step(&path[..dot])?.find_path(&path[dot + 1..]))
     }
 
-    /// The field with this name, or the item with this number. A number has only one accepted spelling.
     fn step(&self, step: &str) -> Option<&Value> {
-        match self {
-            Value::Struct(fields) => {
-                fields.iter().find(|(name, _)| name == step).map(|(_, field)| field)
-            }
-            Value::Tuple(items) | Value::List(items) => {
-                let is_plain = step.bytes().all(|digit| digit.is_ascii_digit())
-                    && (step == "0" || !step.starts_with('0'));
-                step.parse().ok().filter(|_| is_plain).and_then(|index: usize| items.get(index))
-            }
-            _ => None,
-        }
+        if let Value::Nest(nest) = self { nest.step(step) } else { None }
     }
 
     fn no_such(&self, step: &str) -> String {
-        match self {
-            Value::Struct(fields) => {
-                let names: Vec<_> = fields.iter().map(|(name, _)| format!("'{name}'")).collect();
+        let Value::Nest(nest) = self else {
+            return format!("name: '{step}' asks {} for a field; it has none", self.kind_name());
+        };
+        match nest.names() {
+            Some(names) => {
+                let names: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
                 format!("name: there is no field '{step}'; the struct has {}", names.join(", "))
             }
-            Value::Tuple(items) => {
-                format!("name: there is no item '{step}'; the tuple has {} items", items.len())
+            None => {
+                let (kind, count) = (nest.kind_name().trim_start_matches("a "), self.count());
+                format!("name: there is no item '{step}'; the {kind} has {count} items")
             }
-            Value::List(items) => {
-                format!("name: there is no item '{step}'; the list has {} items", items.len())
-            }
-            leaf => format!("name: '{step}' asks {} for a field; it has none", leaf.kind_name()),
         }
     }
 
@@ -332,14 +283,12 @@ impl Value {
     /// Like [`Value::component`], written into `shell`: a nest of the same structure that was kept from an earlier
     /// call (see [`Value::hollow`]) is filled again without allocating.
     pub fn component_into(&self, replica: usize, shell: &mut Value) -> Result<()> {
-        if self.is_like(shell)
-            && let Some(mut shells) = shell.items_mut()
+        if let (Value::Nest(nest), Value::Nest(shells)) = (self, &mut *shell)
+            && nest.is_like(shells)
+            && let Some(shells) = Arc::get_mut(shells)
         {
-            let mut items = self.items();
-            return items
-                .by_ref()
-                .zip(&mut shells)
-                .try_for_each(|(item, shell)| item.component_into(replica, shell));
+            let mut pairs = nest.items().iter().zip(shells.items_mut());
+            return pairs.try_for_each(|(item, shell)| item.component_into(replica, shell));
         }
         *shell = self.component(replica)?;
         Ok(())
@@ -348,34 +297,30 @@ impl Value {
     /// Releases the leaves and keeps the nest around them, if nobody else holds the nest.
     pub fn hollow(&mut self) {
         if let Some(items) = self.items_mut() {
-            return items.for_each(Value::hollow);
+            return items.iter_mut().for_each(Value::hollow);
         }
         *self = Value::nothing();
     }
 
     /// The empty tuple, which is the same object each time.
     pub fn nothing() -> Value {
-        static NOTHING: LazyLock<Value> = LazyLock::new(|| Value::Tuple(Arc::default()));
+        static NOTHING: LazyLock<Value> =
+            LazyLock::new(|| Value::nest(Nest::new(NestKind::Tuple, Vec::new())));
         NOTHING.clone()
     }
 
     /// Applies `map` to each leaf, keeping the structure.
     pub fn map_leaves(&self, map: &mut dyn FnMut(&Value) -> Result<Value>) -> Result<Value> {
-        if !self.is_nest() {
-            return map(self);
-        }
-        let mut items = memory::list(self.count(), ITEMS)?;
-        for item in self.items() {
-            items.push(item.map_leaves(map)?);
-        }
-        Ok(self.with_items(items))
+        let Value::Nest(nest) = self else { return map(self) };
+        let items = nest.items().iter().map(|item| item.map_leaves(map));
+        Ok(Value::nest(nest.with_items(memory::collect(items, ITEMS)?)))
     }
 
     /// Calls `find` with the leaves in order until it returns something.
     pub fn find_leaf<'a, T>(&'a self, find: &mut dyn FnMut(&'a Value) -> Option<T>) -> Option<T> {
-        match self.is_nest() {
-            true => self.items().find_map(|item| item.find_leaf(find)),
-            false => find(self),
+        match self {
+            Value::Nest(nest) => nest.items().iter().find_map(|item| item.find_leaf(find)),
+            leaf => find(leaf),
         }
     }
 
@@ -396,9 +341,8 @@ impl Value {
                 ),
             )
         };
-        let is_of_kind =
-            |part: &Value| std::mem::discriminant(part) == std::mem::discriminant(first);
-        if !first.is_nest() {
+        let is_of_kind = |part: &Value| part.kind_name() == first.kind_name();
+        let Value::Nest(nest) = first else {
             if !always_wrap && parts.iter().all(|part| part.is_same_leaf(first)) {
                 return Ok(first.clone());
             }
@@ -415,30 +359,30 @@ impl Value {
                     ),
                 )),
             };
-        }
+        };
         for (replica, part) in parts.iter().enumerate() {
             if !is_of_kind(part) || part.count() != first.count() {
                 return Err(mismatch(replica, part));
             }
         }
+        let names = nest.names();
         let merge = |position: usize| {
-            let column = parts.iter().enumerate().map(|(replica, part)| match (first, part) {
-                (Value::Struct(fields), Value::Struct(others)) => {
-                    let name = &fields[position].0;
-                    let field = others.iter().find(|(other, _)| other == name);
-                    field.map(|(_, field)| field.clone()).ok_or_else(|| {
-                        let problem = format!(
-                            "the structures differ: replica 0 has a field '{name}', replica \
-                             {replica} has none"
-                        );
-                        Error::invalid(what, problem)
-                    })
-                }
-                _ => part.item(position),
-            });
-            Value::merge(&column.collect::<Result<Vec<_>>>()?, always_wrap, what)
+            let part = |(replica, part): (usize, &Value)| {
+                let Some(name) = names.map(|names| &names[position]) else {
+                    return part.item(position);
+                };
+                part.step(name.as_str()).cloned().ok_or_else(|| {
+                    let problem = format!(
+                        "the structures differ: replica 0 has a field '{name}', replica {replica} has none"
+                    );
+                    Error::invalid(what, problem)
+                })
+            };
+            let column = parts.iter().enumerate().map(part).collect::<Result<Vec<_>>>()?;
+            Value::merge(&column, always_wrap, what)
         };
-        (0..first.count()).map(merge).collect::<Result<_>>().map(|merged| first.with_items(merged))
+        let merged = (0..first.count()).map(merge).collect::<Result<_>>()?;
+        Ok(Value::nest(nest.with_items(merged)))
     }
 
     /// The value in which tensors and indexed slices are per-replica values of one component.
@@ -451,11 +395,11 @@ impl Value {
 
     /// Whether both are nests of the same kind over the very same leaves.
     pub fn is_same(&self, other: &Value) -> bool {
-        match self.is_nest() {
-            true => {
-                self.is_like(other) && self.items().zip(other.items()).all(|(a, b)| a.is_same(b))
+        match (self, other) {
+            (Value::Nest(one), Value::Nest(two)) => {
+                one.is_like(two) && one.items().iter().zip(two.items()).all(|(a, b)| a.is_same(b))
             }
-            false => self.is_same_leaf(other),
+            _ => self.is_same_leaf(other),
         }
     }
 

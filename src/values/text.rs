@@ -83,17 +83,12 @@ impl Lines<'_, '_> {
                 self.write_str("per-replica value")?;
                 self.entries(value.values().iter().enumerate(), Lines::value)
             }
-            Value::Tuple(items) => {
-                self.write_str("tuple")?;
-                self.entries(items.iter().enumerate(), Lines::value)
-            }
-            Value::List(items) => {
-                self.write_str("list")?;
-                self.entries(items.iter().enumerate(), Lines::value)
-            }
-            Value::Struct(fields) => {
-                self.write_str("struct")?;
-                self.entries(fields.iter().map(|(name, field)| (name, field)), Lines::value)
+            Value::Nest(nest) => {
+                self.write_str(nest.kind_name().trim_start_matches("a "))?;
+                match nest.names() {
+                    Some(names) => self.entries(names.iter().zip(nest.items()), Lines::value),
+                    None => self.entries(nest.items().iter().enumerate(), Lines::value),
+                }
             }
         }
     }

@@ -2,9 +2,10 @@
 
 #![expect(unsafe_code, reason = "copies are read when nobody writes them")]
 
-use super::buffer::{VariableBuffer, copy_number};
+use super::buffer::VariableBuffer;
+use super::copies::memory_of;
 use super::variable::Variable;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tensor::Tensor;
 
 impl Variable {
@@ -20,12 +21,9 @@ impl Variable {
     ) -> Result<Option<T>> {
         // The expected copies are rounded in the same way and on the same device as the copies.
         let right = VariableBuffer::of(value.clone());
-        for copy in self.buffer(self.committed_buffer()).copies_in_step() {
-            let expected = match copy_number(value.dtype(), copy.dtype()) {
-                _ if copy.dtype() == value.dtype() => value,
-                Some(number) => right.bring_in_step(number)?,
-                None => return Err(Error::Internal(format!("a copy in {}", copy.dtype()))),
-            };
+        let memory = memory_of(value.device());
+        for copy in self.buffer(self.committed_buffer()).current_copies() {
+            let expected = right.refreshed_copy(memory, copy.dtype())?;
             if let Some(found) = inspect(copy, expected)? {
                 return Ok(Some(found));
             }

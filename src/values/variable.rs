@@ -15,6 +15,7 @@ use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Shape, Tensor, TensorMut};
 use crate::text::Text;
 use crate::values::buffer::{OfCopies, VariableBuffer};
+use crate::values::copies::memory_of;
 use crate::values::sharding::VariableSharding;
 pub use crate::values::variable_spec::{Aggregation, Synchronization, VariableSpec};
 
@@ -203,55 +204,34 @@ impl Variable {
         self.0.buffers[buffer].writes()
     }
 
-    /// The low-precision copy with this number (see [`copy_number`](crate::values::buffer::copy_number)) of a buffer,
-    /// if it exists and is up to date. Takes no lock.
+    /// The value of a buffer as `dtype` in the memory of `device`, if it is there and up to date: the buffer's
+    /// elements, or a copy. Takes no lock.
     ///
     /// # Safety
-    /// While the elements of the returned copy are read, nobody writes the buffer.
-    pub unsafe fn copy(&self, buffer: usize, number: usize) -> Option<&Tensor> {
-        self.0.buffers[buffer].copy(number)
+    /// While the elements of the returned tensor are read, nobody writes the buffer.
+    pub unsafe fn copy(&self, buffer: usize, device: DeviceId, dtype: DType) -> Option<&Tensor> {
+        self.0.buffers[buffer].copy(memory_of(device), dtype)
     }
 
-    /// The low-precision copy with this number of a buffer, brought up to date. Nobody may write the buffer
-    /// meanwhile. Once a copy exists, it stays the same tensor as long as the variable lives. If several threads call
-    /// this at the same time, one converts.
+    /// The same, made or brought up to date if necessary. Once a copy exists, it stays the same tensor as long as the
+    /// variable lives. If several threads call this at the same time, one converts.
     ///
     /// Fails with RESOURCE_EXHAUSTED if there is no memory for the copy.
     ///
     /// # Safety
-    /// During the call, and while the elements of the returned copy are read, nobody writes the buffer.
-    pub unsafe fn bring_in_step(&self, buffer: usize, number: usize) -> Result<&Tensor> {
-        self.0.has_copies.store(true, Ordering::Release);
-        self.0.buffers[buffer].bring_in_step(number)
-    }
-
-    /// The copy of a buffer in the memory of `device`, in a dtype, if it exists and is up to date. `device` is not
-    /// the variable's. Takes no lock.
-    ///
-    /// # Safety
-    /// As for [`Variable::copy`].
-    pub unsafe fn on_device(
+    /// During the call, and while the elements of the returned tensor are read, nobody writes the buffer.
+    pub unsafe fn refreshed_copy(
         &self,
         buffer: usize,
         device: DeviceId,
         dtype: DType,
-    ) -> Option<&Tensor> {
-        self.0.buffers[buffer].on_device(device, dtype)
-    }
-
-    /// The same copy, made or brought up to date if necessary. It has the variable's dtype, or that of the
-    /// low-precision copy with this number. Everything else is as in [`Variable::bring_in_step`].
-    ///
-    /// # Safety
-    /// As for [`Variable::bring_in_step`].
-    pub unsafe fn bring_to_device(
-        &self,
-        buffer: usize,
-        device: DeviceId,
-        number: Option<usize>,
     ) -> Result<&Tensor> {
+        let (memory, buffer) = (memory_of(device), &self.0.buffers[buffer]);
+        if let Some(current) = buffer.copy(memory, dtype) {
+            return Ok(current);
+        }
         self.0.has_copies.store(true, Ordering::Release);
-        self.0.buffers[buffer].bring_to_device(device, number)
+        buffer.refreshed_copy(memory, dtype)
     }
 
     /// If a GPU holds the variable: counts an apply as prepared, or no longer as prepared once it is done or dropped.

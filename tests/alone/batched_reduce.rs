@@ -36,7 +36,7 @@ fn bytes(value: &Value) -> Vec<u8> {
 
 fn items(value: &Value) -> &[Value] {
     match value {
-        Value::Tuple(items) => items,
+        Value::Nest(nest) => nest.items(),
         other => panic!("{} is no tuple", other.kind_name()),
     }
 }

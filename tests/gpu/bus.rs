@@ -4,7 +4,7 @@ use fake_cuda::Control;
 use fake_cuda::harness::under_driver;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply};
-use umbo::strategy::variables::{bring_in_step, current_tensor};
+use umbo::strategy::variables::refreshed_copy;
 use umbo::tensor::DType;
 use umbo::values::variable::Aggregation;
 
@@ -57,10 +57,7 @@ fn bytes_of_a_step(
         for _ in 0..2 {
             // SAFETY: nobody assigns.
             let seen = unsafe {
-                match gradient {
-                    None => current_tensor(Some(context), &weight)?,
-                    Some(dtype) => bring_in_step(Some(context), &weight, dtype)?,
-                }
+                refreshed_copy(Some(context), &weight, gradient.unwrap_or(weight.dtype()))?
             };
             let (from, to) = (seen.address().addr() as u64, buffer.address().addr() as u64);
             let bytes = ELEMENTS * buffer.dtype().size();

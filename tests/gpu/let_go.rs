@@ -48,7 +48,7 @@ const ALL: [(&str, Moves); 8] = [
         assign(&held, Assignment::Assign, &Value::Tensor(source))?;
         let reads = |context: &umbo::strategy::ReplicaContext| {
             // SAFETY: nobody assigns meanwhile, and nothing is read.
-            unsafe { variables::current_tensor(Some(context), &held) }?;
+            unsafe { variables::refreshed_copy(Some(context), &held, held.dtype()) }?;
             Ok(None)
         };
         strategy.run(&reads, None).map(drop)

@@ -253,7 +253,7 @@ impl Training {
                     if self.case.copies {
                         // SAFETY: nobody writes the variable in this step.
                         let copy = unsafe {
-                            variables::bring_in_step(
+                            variables::refreshed_copy(
                                 Some(context),
                                 &self.variables[0],
                                 DType::BFloat16,
@@ -281,7 +281,7 @@ impl Training {
             let variable = &self.variables[0];
             // SAFETY: nobody writes the variable.
             let copy =
-                unsafe { variables::bring_in_step(None, variable, DType::BFloat16) }.unwrap();
+                unsafe { variables::refreshed_copy(None, variable, DType::BFloat16) }.unwrap();
             bits.extend(bits_of(copy));
         }
         bits

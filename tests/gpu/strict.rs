@@ -7,7 +7,7 @@ use fake_cuda::harness::under_driver;
 use umbo::collectives::Assignment;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply};
-use umbo::strategy::variables::{self, Initial, assign, bring_in_step, current_tensor};
+use umbo::strategy::variables::{self, Initial, assign, refreshed_copy};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::{DType, Layout};
 use umbo::values::Value;
@@ -166,14 +166,14 @@ fn assignments_in_steps_are_no_mistakes() {
                     for value in [1.0, 2.0, 3.0] {
                         // SAFETY: nobody assigns while it is looked at.
                         unsafe {
-                            current_tensor(Some(context), &scene.weight)?;
-                            bring_in_step(Some(context), &scene.weight, DType::BFloat16)?;
+                            refreshed_copy(Some(context), &scene.weight, scene.weight.dtype())?;
+                            refreshed_copy(Some(context), &scene.weight, DType::BFloat16)?;
                         }
                         let own = tensor(&[value; 6], context.device());
                         assign(&scene.weight, Assignment::Assign, &Value::Tensor(own))?;
                     }
                     // SAFETY: as above.
-                    unsafe { current_tensor(Some(context), &scene.weight) }?;
+                    unsafe { refreshed_copy(Some(context), &scene.weight, scene.weight.dtype()) }?;
                     Ok(None)
                 },
                 None,

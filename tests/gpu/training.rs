@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, UpdateRule, apply};
-use umbo::strategy::variables::{current_tensor, read};
+use umbo::strategy::variables::{read, refreshed_copy};
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::values::variable::{Aggregation, Variable};
 
@@ -34,7 +34,8 @@ impl Training {
     pub(super) fn contribute(&self, context: &ReplicaContext, factor: f32) -> Result<()> {
         for (index, variable) in self.variables.iter().enumerate() {
             // SAFETY: the elements are read at once.
-            let seen = unsafe { current_tensor(Some(context), variable) }?.to_vec::<f32>()?;
+            let seen = unsafe { refreshed_copy(Some(context), variable, variable.dtype()) }?
+                .to_vec::<f32>()?;
             let values: Vec<f32> = seen.iter().map(|weight| weight * factor - 0.5).collect();
             let buffer = self.gradients.view_in(context, index, GradientMode::Overwrite)?;
             let values = Tensor::from_slice(&values, buffer.shape(), context.device())?;

@@ -1,6 +1,5 @@
 //! Tensor slices, structures, element specs.
 
-use std::sync::Arc;
 
 use crate::common::{all, counting, fails, ints, numbers, read, rest};
 use umbo::device::DeviceId;
@@ -23,8 +22,8 @@ fn slices_keep_the_structure() {
     assert_eq!(dataset.cardinality(), Cardinality::Exact(3));
     let spec = |rows: &[Option<usize>]| {
         let x = leaf(DType::Int32, &[rows, &[Some(2)]].concat());
-        let items = ElementSpec::Tuple(Arc::new(vec![x, leaf(DType::Float32, rows)]));
-        ElementSpec::Struct(Arc::new(vec![("pair".into(), items)]))
+        let items = ElementSpec::tuple(vec![x, leaf(DType::Float32, rows)]).unwrap();
+        ElementSpec::structure(vec![("pair".into(), items)]).unwrap()
     };
     assert_eq!(*dataset.element_spec(), spec(&[]));
     assert_eq!(*dataset.batch(2, false).unwrap().element_spec(), spec(&[None]));

@@ -103,7 +103,7 @@ fn generators_keep_to_their_spec() {
     fails(other(|| Value::Tensor(counting(&[2]))), Status::InvalidArgument, "shape [2]");
     fails(other(|| Value::tuple(vec![]).unwrap()), Status::InvalidArgument, "a tuple of 0");
     let none = || -> Result<Box<dyn Generator>> { Err(Error::DataLoss("unused".into())) };
-    let empty = Dataset::from_generator(ElementSpec::Tuple(Arc::new(vec![])), none);
+    let empty = Dataset::from_generator(ElementSpec::tuple(vec![]).unwrap(), none);
     fails(empty, Status::InvalidArgument, "no tensor");
     let parts = ElementSpec::PerReplica(2, LeafSpec { dtype: DType::Int32, shape: vec![] });
     fails(Dataset::from_generator(parts, none), Status::InvalidArgument, "per-replica");
@@ -148,7 +148,7 @@ fn mapping_to_another_spec() {
         Ok(Value::tuple(vec![element.clone(), Value::Tensor(Tensor::scalar(0.5f32)?)]).unwrap())
     };
     let float = ElementSpec::Leaf(LeafSpec { dtype: DType::Float32, shape: vec![] });
-    let spec = ElementSpec::Tuple(Arc::new(vec![leaf(&[]), float]));
+    let spec = ElementSpec::tuple(vec![leaf(&[]), float]).unwrap();
     let options = MapOptions { parallel_calls: 2, element_spec: Some(spec.clone()) };
     let mapped = numbers(3).map(pair, options).unwrap();
     assert_eq!(*mapped.element_spec(), spec);

@@ -23,7 +23,7 @@ use umbo::strategy::variables::{self, Initial, assign};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
-use umbo::values::buffer::{COPY_DTYPES, copy_number};
+use umbo::values::buffer::{COPY_DTYPES, is_readable_as};
 use umbo::values::variable::{Aggregation, Keeper, Variable};
 
 use crate::sets::same_in_every_set;
@@ -60,39 +60,39 @@ fn halves(copy: &Tensor) -> Vec<u16> {
 
 /// Makes the copies of the buffer that the step in flight sees.
 fn make_copies(variable: &Variable) {
-    for number in 0..COPY_DTYPES.len() {
-        in_step(variable, variable.visible_buffer(), number);
+    for dtype in COPY_DTYPES {
+        refreshed(variable, variable.visible_buffer(), dtype);
     }
 }
 
-/// The copy of a buffer, brought in step.
-fn in_step(variable: &Variable, buffer: usize, number: usize) -> &Tensor {
+/// The copy of a buffer, brought up to date.
+fn refreshed(variable: &Variable, buffer: usize, dtype: DType) -> &Tensor {
     // SAFETY: nobody writes the variables of these tests while a copy is made or read.
-    unsafe { variable.bring_in_step(buffer, number) }.unwrap()
+    unsafe { variable.refreshed_copy(buffer, variable.device(), dtype) }.unwrap()
 }
 
-/// The copy of a buffer, if it is in step.
-fn copy_of(variable: &Variable, buffer: usize, number: usize) -> Option<&Tensor> {
+/// The copy of a buffer, if it is up to date.
+fn copy_of(variable: &Variable, buffer: usize, dtype: DType) -> Option<&Tensor> {
     // SAFETY: as above.
-    unsafe { variable.copy(buffer, number) }
+    unsafe { variable.copy(buffer, variable.device(), dtype) }
 }
 
-/// The copies are in step without anybody having asked, and are the value, rounded.
+/// The copies are up to date without anybody having asked, and are the value, rounded.
 #[track_caller]
-fn are_in_step(variable: &Variable) {
+fn are_current(variable: &Variable) {
     let buffer = variable.visible_buffer();
     let value: Vec<f32> = read(visible(variable));
-    for (number, dtype) in COPY_DTYPES.into_iter().enumerate() {
-        let copy = copy_of(variable, buffer, number);
-        let copy = copy.unwrap_or_else(|| panic!("{dtype} is out of step"));
+    for dtype in COPY_DTYPES {
+        let copy = copy_of(variable, buffer, dtype);
+        let copy = copy.unwrap_or_else(|| panic!("{dtype} is out of date"));
         assert_eq!((copy.dtype(), copy.shape()), (dtype, variable.shape()));
         assert!(halves(copy) == rounded(&value, dtype), "{dtype} is not the value");
     }
 }
 
-fn are_out_of_step(variable: &Variable) -> bool {
+fn are_out_of_date(variable: &Variable) -> bool {
     let buffer = variable.visible_buffer();
-    (0..COPY_DTYPES.len()).all(|number| copy_of(variable, buffer, number).is_none())
+    COPY_DTYPES.into_iter().all(|dtype| copy_of(variable, buffer, dtype).is_none())
 }
 
 /// Trains a dense variable and a table with everything on; the bits of the values at the end.
@@ -139,8 +139,8 @@ fn train(rule: &str, elements: usize) -> Vec<Vec<u32>> {
         let report = apply_with(&optimizer, &gradients, ApplyOptions::default()).unwrap();
         assert_eq!((report.applied, report.skipped), (matches!(step, 2 | 6), step == 4));
         // Whether it updated, added up or skipped.
-        are_in_step(&a);
-        are_in_step(&b);
+        are_current(&a);
+        are_current(&b);
         let after = [bits(&value(&a)), bits(&value(&b))];
         assert!(report.applied || after == before);
     }
@@ -178,38 +178,41 @@ fn any_number_of_workers_writes_the_copies_along() {
 
 /// An update of some rows cannot know the others: a copy that is out of step stays so.
 #[test]
-fn rows_do_not_bring_a_copy_in_step() {
+fn rows_do_not_bring_a_copy_up_to_date() {
     let table = table("table", &numbers(ROWS * WIDTH, 1), WIDTH);
     make_copies(&table);
     write(&changing(&table), &numbers(ROWS * WIDTH, 2));
-    assert!(are_out_of_step(&table));
+    assert!(are_out_of_date(&table));
     // One of the two is in step.
-    in_step(&table, 0, 1);
+    refreshed(&table, 0, DType::BFloat16);
     let gradients = row_gradients(1, &[&table], Sum, &[true], 1);
     let optimizer = optimizer("sgd", 0.5);
     add_rows(&gradients, 1, 0, 0, &[7, 3, 7], &numbers(3 * WIDTH, 3));
     submit(&gradients, 1, &[1.0]);
     gradients.commit(1);
     apply(&optimizer, &gradients).unwrap();
-    assert!(copy_of(&table, 0, 0).is_none() && copy_of(&table, 0, 1).is_some());
+    assert!(
+        copy_of(&table, 0, DType::Float16).is_none()
+            && copy_of(&table, 0, DType::BFloat16).is_some()
+    );
     make_copies(&table);
-    are_in_step(&table);
+    are_current(&table);
 }
 
 /// But an update of everything does.
 #[test]
-fn a_dense_update_brings_copies_in_step() {
+fn a_dense_update_brings_copies_up_to_date() {
     let a = variable("a", &numbers(ELEMENTS, 1));
     make_copies(&a);
     write(&changing(&a), &numbers(ELEMENTS, 2));
     let gradients = gradients(1, &[&a], Sum);
     step(&gradients, 1, &[Some(&numbers(ELEMENTS, 3))], &[1.0]);
     apply(&optimizer("adam", 0.5), &gradients).unwrap();
-    are_in_step(&a);
+    are_current(&a);
 }
 
 #[test]
-fn an_apply_that_fails_or_is_dropped_leaves_copies_in_step() {
+fn an_apply_that_fails_or_is_dropped_leaves_copies_up_to_date() {
     let a = variable("a", &numbers(ELEMENTS, 1));
     make_copies(&a);
     let gradients = gradients(1, &[&a], Sum);
@@ -218,14 +221,14 @@ fn an_apply_that_fails_or_is_dropped_leaves_copies_in_step() {
     optimizer.configure(settings).unwrap();
     step(&gradients, 1, &[Some(&[f32::INFINITY; ELEMENTS])], &[1.0]);
     refusal(apply(&optimizer, &gradients), Status::InvalidArgument);
-    are_in_step(&a);
+    are_current(&a);
     step(&gradients, 2, &[Some(&[1.0f32; ELEMENTS])], &[1.0]);
     let mut action = ApplyAction::new(Arc::clone(&optimizer), Arc::clone(&gradients));
     action.prepare().unwrap();
     drop(action);
-    are_in_step(&a);
+    are_current(&a);
     apply(&optimizer, &gradients).unwrap();
-    are_in_step(&a);
+    are_current(&a);
 }
 
 /// A replica that is late may still read a copy of a variable that was released.
@@ -246,7 +249,7 @@ fn copies_are_kept_as_long_as_their_variable_is() {
     make_copies(&variable);
     write(&staging(&variable), &[2.0f32; 3]);
     variable.stage();
-    in_step(&variable, variable.visible_buffer(), 0);
+    refreshed(&variable, variable.visible_buffer(), DType::Float16);
     drop(variable);
     let kept = keeper.0.lock().unwrap();
     let count = |dtype| kept.iter().filter(|tensor| tensor.dtype() == dtype).count();
@@ -257,9 +260,10 @@ fn copies_are_kept_as_long_as_their_variable_is() {
 #[test]
 fn only_float32_has_copies() {
     for dtype in DType::ALL {
-        assert_eq!(copy_number(DType::Float32, dtype).is_some(), COPY_DTYPES.contains(&dtype));
+        let is_narrower = dtype == DType::Float32 || COPY_DTYPES.contains(&dtype);
+        assert_eq!(is_readable_as(DType::Float32, dtype), is_narrower);
         for variable in DType::ALL.into_iter().filter(|dtype| *dtype != DType::Float32) {
-            assert_eq!(copy_number(variable, dtype), None);
+            assert_eq!(is_readable_as(variable, dtype), variable == dtype);
         }
     }
     let (single, double) = (variable("a", &[1.0f32]), variable("b", &[1.0f64]));
@@ -273,7 +277,7 @@ fn only_float32_has_copies() {
             message.contains("dtype") && message.contains(variable.name().as_str()),
             "{message}"
         );
-        refusal(bring_in_step(None, variable, dtype), Status::InvalidArgument);
+        refusal(refreshed_copy(None, variable, dtype), Status::InvalidArgument);
     }
 }
 
@@ -299,13 +303,13 @@ fn current_copy<'a>(
 }
 
 /// The copy that somebody gets, brought in step.
-fn bring_in_step<'a>(
+fn refreshed_copy<'a>(
     context: Option<&ReplicaContext>,
     variable: &'a Variable,
     dtype: DType,
 ) -> Result<&'a Tensor> {
     // SAFETY: as above.
-    unsafe { variables::bring_in_step(context, variable, dtype) }
+    unsafe { variables::refreshed_copy(context, variable, dtype) }
 }
 
 /// What a callback does that reads in lower precision: the same copy whoever asks, and the value
@@ -313,11 +317,12 @@ fn bring_in_step<'a>(
 #[track_caller]
 fn asked(context: Option<&ReplicaContext>, variable: &Variable) {
     for dtype in COPY_DTYPES {
-        let copy = bring_in_step(context, variable, dtype).unwrap();
+        let copy = refreshed_copy(context, variable, dtype).unwrap();
         let now = current_copy(context, variable, dtype).unwrap();
         assert!(now.is_some_and(|now| now.is_same(copy)));
         // SAFETY: as above.
-        let value = unsafe { variables::current_tensor(context, variable) }.unwrap();
+        let value =
+            unsafe { variables::refreshed_copy(context, variable, variable.dtype()) }.unwrap();
         assert!(halves(copy) == rounded(&read(value), dtype), "{dtype}");
     }
 }
@@ -343,11 +348,11 @@ fn copies_follow_assignments_in_every_context() {
         [Assignment::Assign, Assignment::Add, Assignment::Subtract].into_iter().enumerate()
     {
         assign(&variable, kind, &rows_of(&numbers(ROWS * WIDTH, round))).unwrap();
-        assert!(are_out_of_step(&variable));
+        assert!(are_out_of_date(&variable));
         asked(None, &variable);
     }
     scatter(&variable, ScatterOp::Add, &slices(&variable, &[3, 299, 3])).unwrap();
-    assert!(are_out_of_step(&variable));
+    assert!(are_out_of_date(&variable));
     asked(None, &variable);
     for fails in [false, true, true, false, true, false] {
         let before: Vec<f32> = value(&variable);
@@ -367,7 +372,7 @@ fn copies_follow_assignments_in_every_context() {
         assert_eq!(strategy.run(&step, None).is_err(), fails);
         assert_eq!(value::<f32>(&variable) == before, fails);
         // Nobody wrote since somebody asked; after a failure that was before the step's writes.
-        are_in_step(&variable);
+        are_current(&variable);
     }
 }
 
@@ -402,7 +407,7 @@ fn copies_follow_applies_at_the_commit_point() {
         assert_eq!(strategy.run(&step, None).is_err(), fails);
         assert_eq!(value::<f32>(&variable) == before, fails);
         // The update wrote the copies of the buffer that it wrote.
-        are_in_step(&variable);
+        are_current(&variable);
     }
     assert_eq!(optimizer.iterations(), 4);
 }
@@ -416,14 +421,14 @@ fn asking_and_assigning_at_once_leaves_no_copy_behind() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                bring_in_step(None, &variable, DType::Float16).unwrap();
+                refreshed_copy(None, &variable, DType::Float16).unwrap();
             }
         });
         let results = (0..300).map(|round| {
             let own = rows_of(&[round as f32; ROWS * WIDTH]);
             assign(&variable, Assignment::Assign, &own).unwrap();
             thread::yield_now();
-            let copy = bring_in_step(None, &variable, DType::Float16).unwrap();
+            let copy = refreshed_copy(None, &variable, DType::Float16).unwrap();
             halves(copy) == rounded(&[round as f32; ROWS * WIDTH], DType::Float16)
         });
         let wrong = results.filter(|right| !right).count();

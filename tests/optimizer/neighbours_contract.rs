@@ -91,7 +91,9 @@ fn neighbours_part_and_meet_again() {
             match number {
                 3 => {
                     // SAFETY: nobody writes the variable meanwhile.
-                    let copy = unsafe { variables[33].bring_in_step(0, 1) }.unwrap();
+                    let copy =
+                        unsafe { variables[33].refreshed_copy(0, DeviceId::HOST, DType::BFloat16) }
+                            .unwrap();
                     assert_eq!(copy.shape(), variables[33].shape());
                 }
                 4 => {
@@ -111,7 +113,8 @@ fn neighbours_part_and_meet_again() {
     }
     let copies = [&together, &alone].map(|variables| {
         // SAFETY: nobody writes the variable meanwhile.
-        let copy = unsafe { variables[33].bring_in_step(0, 1) }.unwrap();
+        let copy =
+            unsafe { variables[33].refreshed_copy(0, DeviceId::HOST, DType::BFloat16) }.unwrap();
         read::<half::bf16>(copy).iter().map(|element| element.to_bits()).collect::<Vec<_>>()
     });
     assert_eq!(copies[0], copies[1]);

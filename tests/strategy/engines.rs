@@ -184,7 +184,7 @@ fn in_memory(strategy: &Strategy, numbers: &[f32], dropped: &Arc<AtomicUsize>) -
 fn address(variable: &Variable) -> usize {
     // SAFETY: the elements are not read.
     #[expect(unsafe_code, reason = "an address is asked for")]
-    unsafe { variables::current_tensor(None, variable) }.unwrap().address().addr()
+    unsafe { variables::refreshed_copy(None, variable, variable.dtype()) }.unwrap().address().addr()
 }
 
 #[test]

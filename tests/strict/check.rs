@@ -11,7 +11,7 @@ use umbo::optimizer::{GradientMode, apply};
 use umbo::strategy::ReplicaContext;
 use umbo::strategy::cancellation::Cancellation;
 use umbo::strategy::limits::Limits;
-use umbo::strategy::variables::current_tensor;
+use umbo::strategy::variables::refreshed_copy;
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
 
@@ -34,7 +34,9 @@ fn verdicts(scene: &Arc<Scene>, left_out: bool, writes: bool) -> Vec<Verdict> {
         }
         if writes {
             // SAFETY: nobody assigns; that it is written is what is tested.
-            let view = unsafe { current_tensor(Some(context), &scene.variables[0]) }?;
+            let view = unsafe {
+                refreshed_copy(Some(context), &scene.variables[0], scene.variables[0].dtype())
+            }?;
             put(view.address(), DType::Float32, 0, 3.0);
         }
         scene.gradients.submit_in(context, None)?;

@@ -17,7 +17,7 @@ use umbo::optimizer::{
     ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling, NonFinite,
     Optimizer, Settings, UpdateRule, apply, apply_with,
 };
-use umbo::strategy::variables::{bring_in_step, current_copy, read};
+use umbo::strategy::variables::{current_copy, read, refreshed_copy};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::DType;
 use umbo::values::variable::{Aggregation, Variable};
@@ -325,7 +325,7 @@ fn state_is_set_and_copies_follow() {
                         None => {
                             assert_eq!(step, 0, "updates write the copies that there are");
                             // SAFETY: as above.
-                            unsafe { bring_in_step(None, variable, dtype) }.unwrap()
+                            unsafe { refreshed_copy(None, variable, dtype) }.unwrap()
                         }
                     };
                     all.push(bytes(copy));

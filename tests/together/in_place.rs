@@ -10,7 +10,7 @@ use umbo::optimizer::adam::Adam;
 use umbo::optimizer::{GradientMode, GradientsOptions, Optimizer, apply};
 use umbo::strategy::assign_all::assign_all;
 use umbo::strategy::in_place::create_in_place;
-use umbo::strategy::variables::{assign, current_tensor, read};
+use umbo::strategy::variables::{assign, read, refreshed_copy};
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::tensor::storage::Storage;
 use umbo::tensor::{DType, Layout, Shape, Tensor};
@@ -62,7 +62,7 @@ fn make(strategy: &Strategy, block: &Tensor, wrong: Option<usize>) -> Result<Vec
 
 fn home(variable: &Variable) -> usize {
     // SAFETY: the elements are not read.
-    unsafe { current_tensor(None, variable) }.unwrap().address().addr()
+    unsafe { refreshed_copy(None, variable, variable.dtype()) }.unwrap().address().addr()
 }
 
 /// Steps that update, assign and fail; what the block held after each.

@@ -3,23 +3,18 @@
 use half::{bf16, f16};
 use umbo::error::Result;
 use umbo::strategy::ReplicaContext;
-use umbo::strategy::variables::{bring_in_step, current_copy};
+use umbo::strategy::variables::refreshed_copy;
 use umbo::tensor::{DType, Tensor};
 use umbo::values::variable::Variable;
 
-/// The copy that is in step, or one that is brought there.
+/// The value of a variable as a callback sees it.
 pub fn view<'a>(
     context: &ReplicaContext,
     variable: &'a Variable,
     dtype: DType,
 ) -> Result<&'a Tensor> {
     // SAFETY: callers assign nothing meanwhile; that views are written is what they test.
-    unsafe {
-        match current_copy(Some(context), variable, dtype)? {
-            Some(view) => Ok(view),
-            None => bring_in_step(Some(context), variable, dtype),
-        }
-    }
+    unsafe { refreshed_copy(Some(context), variable, dtype) }
 }
 
 /// Its elements, widened.

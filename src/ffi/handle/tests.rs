@@ -116,7 +116,7 @@ fn what_is_lent_is_stale_when_the_call_is_over() {
 #[test]
 fn lending_moves_on_when_a_slot_is_used_up() {
     let mut place = LentHandle::<umbo_tensor>::new().unwrap();
-    let slot = TABLE.slot(place.index).unwrap();
+    let slot = TABLE.slot(place.place.index).unwrap();
     slot.state.store((GENERATION_MASK - 1) << SLOT_BITS, Ordering::SeqCst);
     let last = place.lend(tensor(1.0)).unwrap();
     let next = place.lend(tensor(2.0)).unwrap();

@@ -5,5 +5,4 @@ pub mod collective;
 pub mod input;
 pub mod lists;
 pub mod strategy;
-pub mod variable;
 pub mod variable_creator;

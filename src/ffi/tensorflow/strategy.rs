@@ -1,4 +1,4 @@
-//! The default strategy, a thread's strategy, and copies of strategies.
+//! The default strategy, a thread's strategy, and copies of strategies and variables.
 
 use crate::ffi::prelude::*;
 use crate::strategy::context::set_strategy;
@@ -37,4 +37,12 @@ pub fn umbo_strategy_created_variable(
     result: *mut i32,
 ) {
     result.write(i32::from(variables::created_in_scope(&strategy, &variable)));
+}
+
+/// Creates an independent variable of the same strategy, with the name, options and present value of another.
+///
+/// @return UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope or run.
+#[c_call(out(copy), get(variable))]
+pub fn umbo_variable_copy(variable: *const umbo_variable, copy: *mut *mut umbo_variable) {
+    copy.write(make(variables::deep_copy(&variable)?)?);
 }

@@ -19,10 +19,8 @@ pub const UMBO_SYNCHRONIZATION_ON_WRITE: umbo_synchronization = 2;
 pub const UMBO_SYNCHRONIZATION_ON_READ: umbo_synchronization = 3;
 
 constants! { Synchronization {
-    UMBO_SYNCHRONIZATION_AUTO = Synchronization::Auto,
-    UMBO_SYNCHRONIZATION_NONE = Synchronization::None,
-    UMBO_SYNCHRONIZATION_ON_WRITE = Synchronization::OnWrite,
-    UMBO_SYNCHRONIZATION_ON_READ = Synchronization::OnRead,
+    UMBO_SYNCHRONIZATION_AUTO = Auto, UMBO_SYNCHRONIZATION_NONE = None,
+    UMBO_SYNCHRONIZATION_ON_WRITE = OnWrite, UMBO_SYNCHRONIZATION_ON_READ = OnRead,
 } }
 
 /// Called for a variable that is about to be made.
@@ -50,7 +48,7 @@ pub type umbo_variable_creator_fn = Option<
 /// device, has its turn where the strategy's scope was entered. Runs of this thread are inside the scope; with
 /// several replicas only replica 0 makes variables, and `creator` is called on its thread. An initializer runs before
 /// the creators, which see the initial value.
-#[c_call(gives(user_data, destroy), out(scope), present(creator))]
+#[c_call(owned(user_data, destroy), out(scope), present(creator))]
 pub fn umbo_variable_creator_scope_enter(
     creator: umbo_variable_creator_fn,
     user_data: *mut c_void,

@@ -12,11 +12,8 @@ use crate::error::{Result, Status};
 /// Bytes of a quantity on the wire.
 const BYTES: usize = 512;
 
-/// Up to this many quantities are compared.
-const MOST: u64 = 1 << 20;
-
-/// How many quantities are compared at once, so that the comparison takes little memory.
-const ROUND: usize = 1 << 12;
+/// Up to this many quantities are compared, so that the comparison takes little memory.
+const MOST: u64 = 1 << 16;
 
 /// Up to this many ranks are listed in a message.
 const NAMED: usize = 8;
@@ -54,19 +51,12 @@ impl Ranks {
         let (end, all) =
             (!(own.len() as u64), counts.iter().max().map_or(0, |&all| all.min(MOST) as usize));
         own.resize(all, end);
-        let mut first = None;
-        for (number, round) in own.chunks(ROUND).enumerate() {
-            let hashes = self.words(round)?;
-            // A rank without quantities differs in none.
-            let of_ranks = hashes.chunks(round.len()).zip(&counts).filter(|(_, count)| **count > 0);
-            let of_ranks: Vec<&[u64]> = of_ranks.map(|(hashes, _)| hashes).collect();
-            let differs = |at: &usize| of_ranks.iter().any(|of| of[*at] != of_ranks[0][*at]);
-            first = (0..round.len()).find(differs).map(|at| number * ROUND + at);
-            if first.is_some() {
-                break;
-            }
-        }
-        let Some(first) = first else { return Ok(None) };
+        let hashes = self.words(&own)?;
+        // A rank without quantities differs in none.
+        let of_ranks = hashes.chunks(all.max(1)).zip(&counts).filter(|(_, count)| **count > 0);
+        let of_ranks: Vec<&[u64]> = of_ranks.map(|(hashes, _)| hashes).collect();
+        let differs = |at: &usize| of_ranks.iter().any(|of| of[*at] != of_ranks[0][*at]);
+        let Some(first) = (0..all).find(differs) else { return Ok(None) };
         let (mut name, mut value, mut at) = (String::new(), "nothing".to_owned(), 0);
         quantities(&mut |its_name, quantity| {
             if at == first {

@@ -6,7 +6,7 @@ use umbo::error::Result;
 use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction};
 use umbo::strategy::Strategy;
 use umbo::strategy::commit::StepParticipant;
-use umbo::strategy::variables::{Initial, NewVariable, bring_in_step, create};
+use umbo::strategy::variables::{Initial, NewVariable, create, refreshed_copy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::variable::{Aggregation, Synchronization};
 
@@ -93,7 +93,8 @@ impl Model {
     pub fn make_copies(&self, dtype: DType) -> Result<()> {
         let mut variables = self.gradients.variables().iter();
         // SAFETY: the benchmark takes no step in this time, and the copies are not read here.
-        variables.try_for_each(|variable| unsafe { bring_in_step(None, variable, dtype).map(drop) })
+        variables
+            .try_for_each(|variable| unsafe { refreshed_copy(None, variable, dtype).map(drop) })
     }
 
     pub fn buffer(&self, replica: usize, index: usize) -> Result<&Tensor> {
