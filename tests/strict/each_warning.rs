@@ -258,7 +258,7 @@ fn sites(text: &str) -> Vec<String> {
         let logs = line.contains("Level::Warning")
             && [line, before]
                 .iter()
-                .any(|line| ["log(", "log_anyway(", "say("].iter().any(|call| line.contains(call)));
+                .any(|line| ["log(", "log_anyway(", "keep(", "say("].iter().any(|call| line.contains(call)));
         logs || line.contains("strict::suspect(")
     };
     let around = |number: usize| {
