@@ -95,7 +95,8 @@ impl Communicator for Rank {
             }
             EngineCall::Vote(vote) => self.exchange(&vote.least.to_ne_bytes(), |sent| {
                 let numbers = sent.map(|bytes| i64::from_ne_bytes(bytes.try_into().unwrap()));
-                (vote.least, vote.greatest) = (numbers[0].min(numbers[1]), numbers[0].max(numbers[1]));
+                (vote.least, vote.greatest) =
+                    (numbers[0].min(numbers[1]), numbers[0].max(numbers[1]));
             }),
             EngineCall::Barrier => self.exchange(&[], |_| {}),
         }
