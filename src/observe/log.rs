@@ -211,9 +211,12 @@ pub fn log(level: Level, message: impl FnOnce() -> String) {
     }
 }
 
-/// Keeps a message until [`log_kept`]: where the caller holds locks that the sink, which is the program's code, may
-/// need.
+/// Logs a message where the caller holds locks, or others wait for it, so that the program's code must not run: if there
+/// is a sink, the message is kept until [`log_kept`].
 pub fn keep(level: Level, message: impl FnOnce() -> String) {
+    if !HAS_SINK.load(Ordering::Relaxed) {
+        return log(level, message);
+    }
     if is_wanted(level) && !IN_SINK.get() {
         let mut kept = KEPT.lock();
         kept.push((level, message()));

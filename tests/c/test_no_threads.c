@@ -36,6 +36,15 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return next(thread, attributes, body, argument);
 }
 
+/* No thread can be bound. */
+int sched_setaffinity(pid_t process, size_t size, const cpu_set_t *processors) {
+    (void)process;
+    (void)size;
+    (void)processors;
+    errno = EPERM;
+    return -1;
+}
+
 static umbo_status nothing(umbo_replica_context *context, const umbo_value *args, void *user_data,
                            umbo_value **result) {
     (void)context;
@@ -43,6 +52,15 @@ static umbo_status nothing(umbo_replica_context *context, const umbo_value *args
     (void)user_data;
     (void)result;
     return UMBO_OK;
+}
+
+/* Runs a step, for which it would have to wait if the run were in progress whose thread logs. */
+static int steps_of_the_log;
+static void run_a_step(umbo_log_level level, const char *message, void *user_data) {
+    (void)level;
+    CHECK(strstr(message, "replica 0 is not bound") != NULL);
+    CHECK_OK(umbo_strategy_run((umbo_strategy *)user_data, nothing, NULL, NULL, NULL, NULL));
+    steps_of_the_log++;
 }
 
 /* Each replica's thread in turn cannot be had. */
@@ -67,7 +85,10 @@ static void replicas(void) {
                  UMBO_STATUS_RESOURCE_EXHAUSTED);
     CHECK_OK(umbo_strategy_run(strategy, nothing, NULL, NULL, NULL, NULL));
     left = -1;
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, run_a_step, strategy, NULL));
     CHECK_OK(umbo_strategy_run(strategy, nothing, NULL, NULL, &limited, NULL));
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, NULL, NULL, NULL));
+    CHECK(steps_of_the_log == 1);
     umbo_strategy_release(strategy);
 }
 
