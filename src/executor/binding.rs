@@ -77,7 +77,7 @@ impl Binding {
             self.pace = None;
             return true;
         }
-        log::log(Level::Debug, || {
+        log::keep(Level::Debug, || {
             let name = thread::current_name();
             match was_free {
                 true => format!("{name} is bound to processor {} again", self.own),

@@ -284,7 +284,9 @@ impl WorkerThreads {
             match thread::spawn(&options, move || of_thread.serve()) {
                 Ok(handle) => self.workers.push(Worker { slot, handle }),
                 Err(error) => {
-                    log::log(Level::Warning, || format!("central work has fewer threads: {error}"));
+                    log::keep(Level::Warning, || {
+                        format!("central work has fewer threads: {error}")
+                    });
                     self.refused = Some(Instant::now());
                 }
             }

@@ -19,7 +19,9 @@ pub(crate) fn boundary(function: &'static str, body: impl FnOnce() -> Result<()>
         fork::check()?;
         thread::init_thread()?;
         check_no_rule()?;
-        body()
+        let result = body();
+        log::log_kept();
+        result
     });
     match result {
         Ok(()) => UMBO_OK,

@@ -211,6 +211,38 @@ pub fn log(level: Level, message: impl FnOnce() -> String) {
     }
 }
 
+/// Logs a message where the caller holds locks, or others wait for it, so that the program's code must not run: if there
+/// is a sink, the message is kept until [`log_kept`].
+pub fn keep(level: Level, message: impl FnOnce() -> String) {
+    if !HAS_SINK.load(Ordering::Relaxed) {
+        return log(level, message);
+    }
+    if is_wanted(level) && !IN_SINK.get() {
+        let mut kept = KEPT.lock();
+        kept.push((level, message()));
+        HAS_KEPT.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Logs the messages that [`keep`] has kept, of any thread. The caller holds no locks.
+pub fn log_kept() {
+    #[cold]
+    fn log_all() {
+        let kept = {
+            let mut kept = KEPT.lock();
+            HAS_KEPT.store(false, Ordering::Relaxed);
+            std::mem::take(&mut *kept)
+        };
+        kept.into_iter().for_each(|(level, message)| log(level, || message));
+    }
+    if HAS_KEPT.load(Ordering::Relaxed) {
+        log_all();
+    }
+}
+
+static KEPT: Mutex<Vec<(Level, String)>> = Mutex::new(Vec::new());
+static HAS_KEPT: AtomicBool = AtomicBool::new(false);
+
 static LOG: Log = Log::new();
 
 thread_local! {

@@ -87,12 +87,18 @@ pub(super) struct VariableCopies {
     pub(super) gradient: Tensor,
 }
 
+/// For each variable that is updated: whether its gradient was not finite.
+pub(super) struct NotFinite {
+    pub(super) flags: Tensor,
+    /// Where the flags are copied to.
+    pub(super) on_host: Vec<[u8; 4]>,
+}
+
 /// All that an apply on a GPU needs to be carried out, from its preparation on.
 pub(super) struct GpuMemory {
     pub(super) launches: PreparedLaunches,
     /// What the kernels read.
     pub(super) _operands: GpuOperands,
     pub(super) _copies: Vec<VariableCopies>,
-    /// One for each variable that is updated: whether its gradient was not finite.
-    pub(super) flags: Option<Tensor>,
+    pub(super) flags: Option<NotFinite>,
 }

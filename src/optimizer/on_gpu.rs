@@ -8,14 +8,14 @@
 use std::sync::atomic::Ordering;
 
 use crate::device::cuda::gpu::Gpu;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::kernels::cuda::{Address, GpuUpdate, Gradient, TableRows, on_gpu, prepared_on_gpu};
 use crate::kernels::update::squares::Squares;
 use crate::optimizer::custom_kernels::{address_of, compute, copy_out, custom_kernel};
 use crate::optimizer::exchange::between_gpus::Buffers;
 use crate::optimizer::exchange::buffers::AlignedBytes;
 use crate::optimizer::exchange::shards::{ReceivedShard, Shards};
-use crate::optimizer::gpu_operands::{GpuMemory, GpuOperands, VariableCopies};
+use crate::optimizer::gpu_operands::{GpuMemory, GpuOperands, NotFinite, VariableCopies};
 use crate::optimizer::launcher::{ApplyLauncher, Keep};
 use crate::optimizer::means::Means;
 use crate::optimizer::reserved_tensor::ReservedTensor;
@@ -93,6 +93,8 @@ impl ApplyLauncher for Gpu {
         }
         let operands = GpuOperands::new(sources, self, prepared.iter().map(|(index, _)| *index))?;
         let flags = Tensor::zeros(DType::Int32, Shape::new(&[prepared.len()])?, self.id())?;
+        let mut on_host = memory::list(prepared.len(), "flags of an update")?;
+        on_host.resize(prepared.len(), [0; 4]);
         let first_flag = flags.place().address;
         // What the kernels write: weights and state, or, for a custom rule, its gradient.
         let written: Vec<(Address, Vec<Address>)> = match is_custom {
@@ -135,7 +137,8 @@ impl ApplyLauncher for Gpu {
             }
         };
         let (_operands, _copies) = (operands, copies);
-        work.ready = Some(GpuMemory { launches, _operands, _copies, flags: Some(flags) });
+        let flags = Some(NotFinite { flags, on_host });
+        work.ready = Some(GpuMemory { launches, _operands, _copies, flags });
         Ok(())
     }
 
@@ -147,10 +150,12 @@ impl ApplyLauncher for Gpu {
         }
         // SAFETY: as when it was prepared.
         unsafe { launches.launch() }?;
-        let flags = flags.map_or(Ok(Vec::new()), |flags| flags.to_vec::<i32>())?;
+        let Some(NotFinite { flags, mut on_host }) = flags else { return Ok(()) };
+        // SAFETY: there are as many flags on both sides.
+        unsafe { self.download_directly(flags.place().address, on_host.as_flattened_mut()) }?;
         let updated = work.items.iter().filter(|item| item.update.is_some());
-        for (item, flag) in updated.zip(flags) {
-            item.not_finite.store(flag != 0, Ordering::Relaxed);
+        for (item, flag) in updated.zip(on_host) {
+            item.not_finite.store(flag != [0; 4], Ordering::Relaxed);
         }
         Ok(())
     }

@@ -101,7 +101,8 @@ impl ReplicaThreads {
         let handle = thread::spawn(&options, move || {
             let mut binding =
                 bind.then(|| bind_to(device, part)).transpose().unwrap_or_else(|error| {
-                    log::log(log::Level::Warning, || {
+                    // A run may wait for this thread.
+                    log::keep(log::Level::Warning, || {
                         format!(
                             "replica {replica} is not bound to the processors of {device}: {error}"
                         )

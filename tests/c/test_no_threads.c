@@ -36,6 +36,15 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return next(thread, attributes, body, argument);
 }
 
+/* No thread can be bound. */
+int sched_setaffinity(pid_t process, size_t size, const cpu_set_t *processors) {
+    (void)process;
+    (void)size;
+    (void)processors;
+    errno = EPERM;
+    return -1;
+}
+
 static umbo_status nothing(umbo_replica_context *context, const umbo_value *args, void *user_data,
                            umbo_value **result) {
     (void)context;
@@ -43,6 +52,15 @@ static umbo_status nothing(umbo_replica_context *context, const umbo_value *args
     (void)user_data;
     (void)result;
     return UMBO_OK;
+}
+
+/* Runs a step, for which it would have to wait if the run were in progress whose thread logs. */
+static int steps_of_the_log;
+static void run_a_step(umbo_log_level level, const char *message, void *user_data) {
+    (void)level;
+    CHECK(strstr(message, "replica 0 is not bound") != NULL);
+    CHECK_OK(umbo_strategy_run((umbo_strategy *)user_data, nothing, NULL, NULL, NULL, NULL));
+    steps_of_the_log++;
 }
 
 /* Each replica's thread in turn cannot be had. */
@@ -67,7 +85,10 @@ static void replicas(void) {
                  UMBO_STATUS_RESOURCE_EXHAUSTED);
     CHECK_OK(umbo_strategy_run(strategy, nothing, NULL, NULL, NULL, NULL));
     left = -1;
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, run_a_step, strategy, NULL));
     CHECK_OK(umbo_strategy_run(strategy, nothing, NULL, NULL, &limited, NULL));
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, NULL, NULL, NULL));
+    CHECK(steps_of_the_log == 1);
     umbo_strategy_release(strategy);
 }
 
@@ -108,6 +129,7 @@ static void central_work(void) {
 
 typedef struct {
     umbo_gradients *gradients;
+    umbo_variable *variable;
     const umbo_value *slices;
     int messages;
 } logged;
@@ -117,15 +139,18 @@ static umbo_status make_as_usual(umbo_variable_request *request, void *user_data
     return umbo_variable_request_next(request, variable);
 }
 
-/* Opens and closes a scope, and releases the handle that the call uses which logs. What it logs itself has no effect. */
+/* Opens and closes a scope, reads the variable, and releases the handle that the call uses which logs. What it logs
+ * itself has no effect. */
 static void exchange_handles(umbo_log_level level, const char *message, void *user_data) {
     umbo_scope *scope = NULL;
     umbo_gradients *same = NULL;
+    static float host[LARGE];
     logged *self = (logged *)user_data;
     self->messages++;
     CHECK(level == UMBO_LOG_WARNING && strstr(message, "central work has fewer threads") != NULL);
     CHECK_OK(umbo_variable_creator_scope_enter(make_as_usual, NULL, NULL, &scope));
     CHECK_OK(umbo_scope_exit(scope));
+    CHECK_OK(umbo_variable_copy_to_host(self->variable, host, sizeof(host)));
     CHECK_OK(umbo_gradients_retain(self->gradients, &same));
     umbo_gradients_release(self->gradients);
     umbo_gradients_release(self->gradients);
@@ -139,35 +164,40 @@ static umbo_status add_slices(umbo_replica_context *context, const umbo_value *a
     (void)result;
     UMBO_TRY(umbo_gradients_add_indexed_slices(self->gradients, context, 0, self->slices));
     CHECK(self->messages == 1);
-    return umbo_gradients_submit_weighted(self->gradients, context, 0);
+    return umbo_gradients_submit_weighted(self->gradients, context, 1);
 }
 
-/* A call that uses handles copies so much that it asks for a thread. */
+/* A call that uses handles copies so much that it asks for a thread. So does an apply, which changes the variable. */
 static void what_a_log_callback_may_do(void) {
     const int64_t shape[2] = {1, LARGE}, count = 1, index = 0;
     const int32_t row_sparse = 1;
     umbo_strategy *strategy = make_strategy(1);
     umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
-    umbo_variable *variable = NULL;
+    umbo_optimizer *optimizer = NULL;
     umbo_tensor *rows = NULL, *indices = make_tensor(UMBO_DTYPE_INT64, 1, &count, &index);
     umbo_value *slices = NULL;
     logged self;
     memset(&self, 0, sizeof(self));
     CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 2, shape, NULL, &rows));
     CHECK_OK(umbo_value_create_indexed_slices(rows, indices, 2, shape, &slices));
-    CHECK_OK(umbo_variable_create(strategy, "table", rows, NULL, &variable));
+    CHECK_OK(umbo_variable_create(strategy, "table", rows, NULL, &self.variable));
     options.loss_reduction = UMBO_LOSS_SUM;
     options.row_sparse = &row_sparse;
-    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &options, &self.gradients));
+    CHECK_OK(umbo_gradients_create(strategy, 1, &self.variable, &options, &self.gradients));
+    CHECK_OK(umbo_optimizer_create_sgd(strategy, NULL, &optimizer));
     self.slices = slices;
     CHECK_OK(umbo_shutdown());
     CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, exchange_handles, &self, NULL));
     left = 0;
     CHECK_OK(umbo_strategy_run(strategy, add_slices, &self, NULL, NULL, NULL));
+    CHECK_OK(umbo_shutdown());
+    CHECK_OK(umbo_optimizer_apply(optimizer, self.gradients, NULL, NULL));
+    CHECK(self.messages == 2);
     left = -1;
     expect_no_messages();
     umbo_gradients_release(self.gradients);
-    umbo_variable_release(variable);
+    umbo_optimizer_release(optimizer);
+    umbo_variable_release(self.variable);
     umbo_value_release(slices);
     umbo_tensor_release(indices);
     umbo_tensor_release(rows);

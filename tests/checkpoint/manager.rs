@@ -145,10 +145,15 @@ fn options_and_other_files_are_looked_at() {
     let scene = Scene::new("sgd", Feature::Plain, 1);
     let refused = |options: ManagerOptions| {
         let made = Manager::new(Arc::clone(&scene.checkpoint), &folder.path("x"), options);
-        assert_eq!(made.unwrap_err().status(), Status::InvalidArgument);
+        let error = made.unwrap_err();
+        assert_eq!(error.status(), Status::InvalidArgument);
+        error.to_string()
     };
     refused(ManagerOptions { max_to_keep: 0, ..Default::default() });
     refused(ManagerOptions { every_steps: Some(0), ..Default::default() });
+    fs::write(folder.path("x"), "").unwrap();
+    let text = refused(ManagerOptions::default());
+    assert!(text.ends_with("x' is a file; name a folder"), "{text}");
     // What is no checkpoint of its own is left alone.
     let manager = manager(&scene, &folder, ManagerOptions { max_to_keep: 1, ..Default::default() });
     let others = [

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use fake_cuda::harness::under_driver;
+use umbo::device::cuda::gpu::release_kept;
 use umbo::optimizer::apply;
 use umbo::strategy::commit::CommitAction;
 use umbo::strategy::merge::{MergeCall, Operation};
@@ -18,6 +19,8 @@ struct NothingLeft(Arc<Control>);
 
 impl CommitAction for NothingLeft {
     fn prepare(&mut self) -> Result<()> {
+        // Another thread shuts down.
+        release_kept();
         let all = ["cuMemAllocAsync", "cuMemAlloc_v2", "cuMemHostAlloc", "cuModuleLoadData"];
         self.0.fault(&all.map(|function| format!("{function}:0:2")).join(","));
         Ok(())

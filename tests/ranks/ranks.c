@@ -71,6 +71,8 @@ struct ranks_outcome ranks_run(const struct ranks_options *options, ranks_fn wor
         }
         if (pids[rank] == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
+            /* In a process group of its own: if a shell ends, a group with a stopped process gets SIGHUP. */
+            setpgid(0, 0);
             exit(work_as_a_rank(wire, rank, work, argument));
         }
     }

@@ -256,9 +256,9 @@ fn sites(text: &str) -> Vec<String> {
         let line: &str = lines[number];
         let before = lines[number.saturating_sub(1)];
         let logs = line.contains("Level::Warning")
-            && [line, before]
-                .iter()
-                .any(|line| ["log(", "log_anyway(", "say("].iter().any(|call| line.contains(call)));
+            && [line, before].iter().any(|line| {
+                ["log(", "log_anyway(", "keep(", "say("].iter().any(|call| line.contains(call))
+            });
         logs || line.contains("strict::suspect(")
     };
     let around = |number: usize| {

@@ -124,8 +124,9 @@ fn writes_through_views_are_put_back() {
                         }
                         Beside::Fence => drop(found(failed, &["outside of its scratch memory"])),
                         _ => {
-                            let says = ["variable 'own' (float32 [3])", "written through a view"];
-                            found(failed, &says);
+                            let written = "written through a view of it, which is for reading";
+                            let way_out = "submit gradients, or assign";
+                            found(failed, &["variable 'own' (float32 [3])", written, way_out]);
                         }
                     }
                     is_whole(&scene, &variable, &what);

@@ -1,7 +1,12 @@
 //! What fails on one rank fails on all, and leaves nothing behind.
 
+use std::slice;
+use std::sync::Arc;
+
 use umbo::collectives::{Assignment, ReduceOp};
 use umbo::error::{Error, Status};
+use umbo::optimizer::ftrl::Ftrl;
+use umbo::optimizer::{GradientsOptions, Optimizer, apply};
 use umbo::strategy::collective::ReductionOptions;
 use umbo::strategy::variables::{self, Initial, assign, read};
 use umbo::strategy::{ReplicaContext, Strategy};
@@ -9,6 +14,7 @@ use umbo::tensor::DType;
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Variable};
 
+use super::dividing::{contribute, gradients};
 use super::engine::{hanging, job, ranks};
 use super::{named, on_ranks, on_ranks_of, tensor};
 
@@ -37,12 +43,13 @@ fn count(variable: &Variable) -> impl Fn(&ReplicaContext) -> umbo::error::Result
 enum Place {
     Arguments,
     Update,
+    NewWeights,
 }
 
 #[test]
 fn a_call_that_fails_on_one_rank_fails_on_all() {
     use Place::*;
-    for place in [Arguments, Update] {
+    for place in [Arguments, Update, NewWeights] {
         for failing in 0..3 {
             on_ranks(&job(3, Some(5), None), 2, |rank, strategy| {
                 let strategy = strategy.unwrap();
@@ -59,13 +66,29 @@ fn a_call_that_fails_on_one_rank_fails_on_all() {
                             false => Ok(None),
                         }
                     }),
+                    NewWeights => {
+                        let gradients = gradients(
+                            &strategy,
+                            slice::from_ref(&variable),
+                            GradientsOptions::default(),
+                        );
+                        let give = |context: &_| contribute(context, &gradients, 0).map(|()| None);
+                        strategy.run(&give, None).unwrap();
+                        let rule = Box::new(Ftrl::new(0.0, 0.0, 0.0, 0.1).unwrap());
+                        let optimizer = Optimizer::new(strategy.id(), rule, 0.1).unwrap();
+                        optimizer
+                            .set_schedule(Arc::new(move |_| Ok(if fails { 0.0 } else { 0.1 })));
+                        apply(&optimizer, &gradients).map(|_| None)
+                    }
                 };
                 let error = error.unwrap_err();
-                let status = match place {
-                    Arguments => Status::InvalidArgument,
-                    Update => Status::OutOfRange,
+                let (status, words) = match place {
+                    Arguments => (Status::InvalidArgument, ""),
+                    Update => (Status::OutOfRange, "the one that was told to"),
+                    NewWeights => (Status::InvalidArgument, "begin a warm-up above 0"),
                 };
                 let text = error.to_string();
+                assert!(text.contains(words), "{text}");
                 assert_eq!(error.status(), status, "{place:?}: {text}");
                 let names = text.contains(&format!("rank {failing} failed"));
                 assert_eq!(names, !fails, "{place:?} on rank {rank}: {text}");

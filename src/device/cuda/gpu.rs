@@ -319,6 +319,20 @@ impl Gpu {
         Ok(())
     }
 
+    /// The same for a few bytes, without pinned memory, which might have to be allocated.
+    ///
+    /// # Safety
+    /// As for [`Gpu::download`].
+    pub unsafe fn download_directly(&self, from: u64, to: &mut [u8]) -> Result<()> {
+        self.stream.call("a copy from it", || {
+            // SAFETY: the caller's promise. The stream is waited for before the target is used again.
+            self.stream.noted(("copy from the GPU", "copy"), to.len(), || unsafe {
+                result::memcpy_dtoh_async(to, from, self.stream())
+            })
+        })?;
+        self.synchronize()
+    }
+
     /// Queues a kernel, in `blocks` blocks of `threads` threads. An argument that is shorter than a word is in the
     /// lower part of its word in `arguments`.
     ///

@@ -9,8 +9,8 @@ use crate::kernels::streaming::{self, LINE};
 use crate::kernels::view::{View, ViewMut};
 
 /// The least length of a run that is written past the caches if it is not whole lines: the ends of such a run are
-/// stored.
-const LONG: usize = 64 * LINE;
+/// stored. With runs of 1000 bytes that is 1.4 times as fast; below this length it is slower.
+const LONG: usize = 12 * LINE;
 
 /// Writes `parts`, one after the other along `axis`, to `output`. All are contiguous and have the same dtype, rank
 /// and sizes of all other axes. The output's size along `axis` is the sum of the sizes of the parts.

@@ -42,6 +42,9 @@ impl<'a> Call<'a> {
 /// Sent instead of the number of examples by a rank that could not begin a run and passes over the element.
 pub(crate) const PASSED_OVER: u64 = u64::MAX;
 
+/// From how many bytes on memory to gather may be refused. Less counts as the library's own records.
+const MUCH: usize = 4096;
+
 /// A collective that all ranks have started, and in which none has failed. Ranks exchange data while this lives;
 /// no other collective of the engine runs meanwhile.
 pub(crate) struct Collective<'a> {
@@ -84,6 +87,16 @@ impl Ranks {
         here: Result<T>,
     ) -> Result<(Collective<'_>, T)> {
         let mut turn = self.turn.lock();
+        let (descriptors, value) = self.exchange_descriptors(&mut turn, call, here)?;
+        Ok((Collective { ranks: self, turn, descriptors }, value))
+    }
+
+    fn exchange_descriptors<T>(
+        &self,
+        turn: &mut CommunicatorState,
+        call: Call<'_>,
+        here: Result<T>,
+    ) -> Result<(Vec<Descriptor>, T)> {
         let series = &mut *self.series.lock();
         if !series.is_open {
             series.begin(0);
@@ -97,7 +110,7 @@ impl Ranks {
         let descriptors = match self.exchange(&own) {
             Ok(descriptors) => descriptors,
             Err(error) => {
-                let broken = self.break_off(&mut turn, &error, &own);
+                let broken = self.break_off(turn, &error, &own);
                 return Err(here.err().unwrap_or(broken));
             }
         };
@@ -106,7 +119,7 @@ impl Ranks {
             None => match self.difference(&descriptors, call.quantities) {
                 Ok(difference) => Some(disagreement(&descriptors, difference.as_ref())),
                 Err(error) => {
-                    let broken = self.break_off(&mut turn, &error, &own);
+                    let broken = self.break_off(turn, &error, &own);
                     return Err(here.err().unwrap_or(broken));
                 }
             },
@@ -120,7 +133,7 @@ impl Ranks {
             series.ended = Some(ended);
             return Err(error);
         }
-        here.map(|value| (Collective { ranks: self, turn, descriptors }, value))
+        here.map(|value| (descriptors, value))
     }
 
     fn describe(&self, call: &Call<'_>, series: &Series, failure: Option<&Error>) -> Descriptor {
@@ -214,12 +227,30 @@ impl Collective<'_> {
 
     /// Gathers the bytes of all ranks. Each rank sends as many as its descriptor says.
     pub fn all_gather(&mut self, send: &[u8]) -> Result<Gathered> {
+        let gathered = self.reserve()?;
+        self.all_gather_to(send, gathered)
+    }
+
+    /// Reserves the memory for [`Collective::all_gather_to`]. If there is much to gather, this is a vote: the other
+    /// ranks must not wait for one that lacks the memory.
+    pub fn reserve(&mut self) -> Result<Gathered> {
         let counts: Vec<usize> =
             self.descriptors.iter().map(|descriptor| descriptor.length as usize).collect();
         let all = counts.iter().try_fold(0_usize, |sum, &count| sum.checked_add(count));
-        let mut bytes = zeros(all.unwrap_or(usize::MAX))?;
-        self.all_gather_into(Outgoing::Host(send), Incoming::Host(&mut bytes), &counts)?;
+        let all = all.unwrap_or(usize::MAX);
+        if all < MUCH {
+            return Ok(Gathered { bytes: vec![0; all], counts });
+        }
+        let kind = self.descriptors[self.ranks.rank()].kind;
+        let call = Call::to(kind, &"the memory for what the ranks send");
+        let (_, bytes) = self.ranks.exchange_descriptors(&mut self.turn, call, zeros(all))?;
         Ok(Gathered { bytes, counts })
+    }
+
+    /// As [`Collective::all_gather`], into memory that is reserved.
+    pub fn all_gather_to(&mut self, send: &[u8], mut to: Gathered) -> Result<Gathered> {
+        self.all_gather_into(Outgoing::Host(send), Incoming::Host(&mut to.bytes), &to.counts)?;
+        Ok(to)
     }
 
     /// As [`Collective::all_gather`], with lengths that all ranks know, into the caller's memory.

@@ -62,12 +62,15 @@ impl Ranks {
         }
         let call =
             Call { length: payload.len(), ..Call::to(CollectiveKind::Commit, &"the commit point") };
-        let met = self.start_collective(call, here);
+        let met = self.start_collective(call, here).and_then(|(mut collective, ())| {
+            let memory = collective.reserve()?;
+            Ok((collective, memory))
+        });
         self.finish();
-        let (mut collective, ()) = met?;
+        let (mut collective, memory) = met?;
         // All ranks have voted, so the step counts, even if this exchange fails; then every later call that needs
         // the engine fails.
-        Ok(Some(collective.all_gather(payload).unwrap_or_default()))
+        Ok(Some(collective.all_gather_to(payload, memory).unwrap_or_default()))
     }
 }
 

@@ -192,9 +192,9 @@ static void drop_from_a_buffer(struct scene *scene, int prefetch) {
     scene->own = own;
     scene->keeps_own = 1;
     umbo_ignore(umbo_iterator_reset(own));
+    scene->own = NULL;
     umbo_value_release(element);
     umbo_iterator_release(own);
-    scene->own = NULL;
 }
 
 static void the_destroy_of_a_prefetched_element(struct scene *scene) {

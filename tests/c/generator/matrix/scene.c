@@ -24,6 +24,18 @@ struct scene {
 
 enum { BEGIN = 1, NEXT, RESET, END, ALL_TO_ALL, ALL_GATHER, BROADCAST, VOTE, BARRIER, ABORT };
 
+/* Demands that a call of the iterator that has called back is refused. */
+static void check_own(int function, umbo_status status) {
+    static const char *const names[] = {"umbo_iterator_next", "umbo_iterator_reset", "umbo_iterator_save_position"};
+    size_t at;
+    for (at = 0; at < COUNT_OF(names); at++) {
+        if (strcmp(functions[function].name, names[at]) == 0 &&
+            (status != UMBO_STATUS_FAILED_PRECONDITION ||
+             strstr(umbo_last_error_message(), "would wait for itself") == NULL))
+            fail("its own iterator", umbo_status_name(status));
+    }
+}
+
 /* Makes the calls with these objects. */
 static void probe(const struct scene *scene, umbo_replica_context *context,
                   umbo_variable_request *request) {
@@ -32,6 +44,7 @@ static void probe(const struct scene *scene, umbo_replica_context *context,
     const int first = __atomic_exchange_n(&entered, 1, __ATOMIC_SEQ_CST) == 0;
     const int before = current_function; /* its call may have come here */
     int function;
+    umbo_status status;
     if (gone != NOTHING && !first) return;
     if (context != NULL) good.replica_context = context;
     if (request != NULL) good.variable_request = request;
@@ -39,7 +52,8 @@ static void probe(const struct scene *scene, umbo_replica_context *context,
         good.iterator = scene->own;
     for (function = first_function; function < first_function + together; function++) {
         current_function = function;
-        (void)functions[function].call(good);
+        status = functions[function].call(good);
+        if (scene->own != NULL && good.iterator == scene->own) check_own(function, status);
     }
     current_function = before;
 }
