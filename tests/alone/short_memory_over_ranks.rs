@@ -90,7 +90,7 @@ fn sizes_of_the_program_s_fail_and_may_be_tried_again() {
             variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap()
         };
         let variables = vec![make("dense"), make("rows")];
-        let gradients = Gradients::with_options(
+        let gradients = Gradients::new(
             strategy.id(),
             strategy.replica_devices(),
             variables,
