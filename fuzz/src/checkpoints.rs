@@ -39,7 +39,13 @@ impl Training {
         let adam = Box::new(Adam::new(0.9, 0.99, 1e-8).expect("settings"));
         let optimizer = Optimizer::new(strategy.id(), adam, 0.1).expect("an optimizer");
         let (devices, reduction) = (strategy.replica_devices(), LossReduction::Mean);
-        let gradients = Gradients::new(strategy.id(), devices, variables.clone(), reduction);
+        let gradients = Gradients::new(
+            strategy.id(),
+            devices,
+            variables.clone(),
+            reduction,
+            Default::default(),
+        );
         let metrics = Metrics::new(&strategy);
         for (name, kind) in [
             ("loss", MetricKind::Mean),

@@ -354,7 +354,9 @@ mod tests {
         let variable = variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
         let (devices, variables) = (strategy.replica_devices(), vec![variable.clone()]);
         let reduction = LossReduction::Sum;
-        let gradients = Gradients::new(strategy.id(), devices, variables, reduction).unwrap();
+        let gradients =
+            Gradients::new(strategy.id(), devices, variables, reduction, Default::default())
+                .unwrap();
         let contribute = |context: &ReplicaContext| {
             let one = Tensor::scalar(1.0f32)?;
             let buffer = gradients.view_in(context, 0, GradientMode::Overwrite)?;

@@ -72,7 +72,7 @@ pub fn umbo_gradients_create(
     let row_sparse = &*collect(choices.map(|&choice| flag(choice, "options.row_sparse")))?;
     let dtype = dtype_or_any(options.dtype, "dtype")?;
     let options = GradientsOptions { accumulation_steps, dtype, row_sparse };
-    let made = Gradients::with_options(id, devices, variables, loss_reduction, options)?;
+    let made = Gradients::new(id, devices, variables, loss_reduction, options)?;
     note_gradients(&made);
     gradients.write(make(made)?);
 }

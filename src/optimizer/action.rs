@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::contributions::Contributions;
-use crate::optimizer::exchange::{Accumulated, Exchange, forget_updating};
+use crate::optimizer::exchange::{Accumulated, Exchange};
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::launcher::{ApplyLauncher, Keep};
 use crate::optimizer::launchers::launcher_of;
@@ -245,7 +245,7 @@ impl ApplyAction {
         let options = |work: &ApplyWork, add: &mut AddQuantity<'_>| {
             self.add_options(state, plan, work, learning_rate, add);
         };
-        if let Err(error) = exchange.prepare_weights(prepared, work, means, launcher, &options) {
+        if let Err(error) = exchange.reserve_update(prepared, work, means, launcher, &options) {
             work.drop_updates(&mut state.variables);
             return Err(error);
         }
@@ -426,12 +426,11 @@ impl ApplyAction {
             }
             ApplyDecision::Update { learning_rate, clipping } => {
                 let (variables, rule) = (&mut state.variables, self.optimizer.rule());
-                let updated = work.update(launcher, variables, &sources, (rule, clipping));
+                let updated = work.update(launcher, &ranks, variables, &sources, (rule, clipping));
                 let found = updated.unwrap_or_else(|error| {
                     failure = Some(error);
                     None
                 });
-                forget_updating(&ranks, &work, sources.variables());
                 if report.non_finite.is_none() {
                     report.non_finite = found.map(|index| sources.variables()[index].clone());
                 }
@@ -465,9 +464,6 @@ impl ApplyAction {
 impl Drop for ApplyAction {
     fn drop(&mut self) {
         if let Some(PreparedApply { mut work, outcome, .. }) = self.prepared.take() {
-            if let ApplyDecision::Update { .. } = &outcome {
-                forget_updating(&self.gradients.ranks(), &work, self.gradients.variables());
-            }
             let state = &mut *self.optimizer.lock();
             state.pending -= outcome.updates();
             work.drop_updates(&mut state.variables);
@@ -483,7 +479,6 @@ impl Drop for ApplyAction {
         if let Some((variable, step)) = self.warning.take() {
             warn_of(&variable, step);
         }
-        self.gradients.warn_of_unwritten();
     }
 }
 

@@ -2,7 +2,7 @@
 //! a row-sparse variable ([`rows`](crate::optimizer::rows)), and the weight with which each replica
 //! submits.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use crossbeam_utils::CachePadded;
@@ -75,8 +75,8 @@ pub struct Gradients {
     strategy: u64,
     /// The strategy is strict: it checks callbacks for mistakes.
     is_strict: bool,
-    /// The first replica that submitted a gradient that it had not written, plus 1; 0 if there is none.
-    pub(super) unwritten: AtomicUsize,
+    /// A warning was logged about a replica that submitted gradients of which it had written none.
+    pub(super) warned: AtomicBool,
     /// In which process they were made.
     pub(super) devices: Vec<DeviceId>,
     variables: Vec<Variable>,
@@ -116,28 +116,6 @@ impl Gradients {
         devices: &[DeviceId],
         variables: Vec<Variable>,
         loss_reduction: LossReduction,
-    ) -> Result<Arc<Gradients>> {
-        Gradients::accumulating(strategy, devices, variables, loss_reduction, 1)
-    }
-
-    /// As [`Gradients::new`], but an update takes `steps` applies.
-    pub fn accumulating(
-        strategy: u64,
-        devices: &[DeviceId],
-        variables: Vec<Variable>,
-        loss_reduction: LossReduction,
-        steps: u64,
-    ) -> Result<Arc<Gradients>> {
-        let options = GradientsOptions { accumulation_steps: steps, ..Default::default() };
-        Gradients::with_options(strategy, devices, variables, loss_reduction, options)
-    }
-
-    /// As [`Gradients::new`], with options.
-    pub fn with_options(
-        strategy: u64,
-        devices: &[DeviceId],
-        variables: Vec<Variable>,
-        loss_reduction: LossReduction,
         options: GradientsOptions<'_>,
     ) -> Result<Arc<Gradients>> {
         options.check(strategy, &variables)?;
@@ -152,7 +130,7 @@ impl Gradients {
         Ok(Arc::new(Gradients {
             strategy,
             is_strict,
-            unwritten: AtomicUsize::new(0),
+            warned: AtomicBool::new(false),
             devices: devices.to_vec(),
             dtype: options.dtype,
             accumulation_steps: options.accumulation_steps,

@@ -4,13 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::Result;
 use crate::tensor::Tensor;
-use crate::tensor::red_zone::{Pattern, RedZone, Region};
+use crate::tensor::red_zone::{GuardedMemory, Pattern};
 
 /// The checks of one replica's buffer of one variable. While a callback runs, only the replica's own thread uses
 /// it.
 pub(super) struct Guard {
-    pub(super) red_zone: RedZone,
-    pub(super) region: Region,
+    pub(super) memory: GuardedMemory,
     /// The buffer is filled with the pattern. Another content means that somebody wrote without permission.
     is_poisoned: AtomicBool,
     /// The replica has said in this step that it writes all elements.
@@ -23,19 +22,13 @@ impl Guard {
     /// For `tensor`, a part of a slab that belongs to it up to byte `end`.
     pub(super) fn new(tensor: &Tensor, end: usize) -> Result<Guard> {
         let (storage, start) = tensor.storage();
-        let region = Region::of(tensor);
-        let pattern = Pattern::of(tensor.dtype());
-        let red_zone = RedZone::around(storage, start, region.bytes(), end, pattern);
-        red_zone.raise()?;
-        let guard = Guard {
-            red_zone,
-            region,
-            is_poisoned: AtomicBool::new(false),
+        let patterns = [Pattern::of(tensor.dtype()); 2];
+        Ok(Guard {
+            memory: GuardedMemory::around(storage, [start, tensor.bytes(), end], patterns)?,
+            is_poisoned: AtomicBool::new(true),
             overwrites: AtomicBool::new(false),
             fingerprint: AtomicU64::new(0),
-        };
-        guard.poison()?;
-        Ok(guard)
+        })
     }
 
     pub(super) fn is_poisoned(&self) -> bool {
@@ -44,11 +37,7 @@ impl Guard {
 
     /// Fills the buffer with the pattern: its contents are not needed any more.
     pub(super) fn poison(&self) -> Result<()> {
-        // SAFETY: no replica has a valid view, and an apply has consumed what was submitted.
-        #[expect(unsafe_code, reason = "a buffer that nobody uses is written")]
-        unsafe {
-            self.region.poison()?;
-        }
+        self.memory.poison()?;
         self.is_poisoned.store(true, Ordering::Release);
         Ok(())
     }
@@ -60,7 +49,7 @@ impl Guard {
 
     /// The first view of a step, in which the replica writes all elements, or not.
     pub(super) fn begin(&self, overwrites: bool) -> Result<()> {
-        self.red_zone.raise()?;
+        self.memory.raise()?;
         if overwrites && !self.is_poisoned() {
             self.poison()?;
         }

@@ -126,8 +126,8 @@ impl ApplyLauncher for Host {
     }
 
     fn update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()> {
-        let ApplyWork { items, pieces, contributions, exchange, .. } = work;
-        let Means { variables, sources, rule, .. } = means;
+        let ApplyWork { items, pieces, contributions, .. } = work;
+        let Means { sources, rule, .. } = means;
         let slots = rule.slots().len();
         pieces.clear();
         for item in &mut *items {
@@ -179,9 +179,6 @@ impl ApplyLauncher for Host {
                 });
             }
         });
-        if let Some(shards) = &exchange.shards {
-            shards.put_weights(items, variables, sources);
-        }
         Ok(())
     }
 
@@ -259,7 +256,7 @@ fn collect(
 /// Calls `run` with the prepared update of an item and its pass over what this process updates of the variable.
 /// The operands of the gradient are collected into `contributions`.
 #[inline(always)]
-fn with_pass<R>(
+pub(super) fn with_pass<R>(
     means: Means<'_>,
     item: &ApplyItem,
     contributions: &mut Vec<Contribution<'static>>,

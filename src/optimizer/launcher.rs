@@ -46,8 +46,8 @@ pub(super) trait ApplyLauncher: Sync {
         Ok(())
     }
 
-    /// Carries out the prepared updates, copies the weights that other ranks have computed to the variables, and
-    /// notes in the items which gradients were not finite. If it fails, weights may be partly written.
+    /// Carries out the prepared updates, and notes in the items which gradients were not finite. If it fails, weights
+    /// may be partly written.
     fn update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()>;
 
     /// Copies the part of its gradients that this rank sends in a round to `send`.

@@ -1,10 +1,6 @@
 //! What all updates of an apply share.
 
-#![expect(unsafe_code, reason = "updates are made where the caller guarantees the operands")]
-
-use crate::kernels::instruction_set::Instructions;
-use crate::kernels::update::pass::UpdatePass;
-use crate::kernels::update::weighted_sum::{Clipping, Contribution};
+use crate::kernels::update::weighted_sum::Clipping;
 use crate::kernels::view::SpanMut;
 use crate::optimizer::rule::UpdateRule;
 use crate::optimizer::sources::GradientSources;
@@ -25,23 +21,5 @@ impl<'a> Means<'a> {
     pub(super) fn operands(&self, update: &PreparedUpdate) -> (&'a SpanMut<'a>, &'a [SpanMut<'a>]) {
         let slots = self.rule.slots().len();
         self.variables.operands(update.position, update.buffer, slots)
-    }
-
-    /// A pass of `update` over elements of the variable from `first` on, whose gradient is in one piece.
-    ///
-    /// # Safety
-    /// As for [`UpdatePass::new`].
-    pub(super) unsafe fn pass<'p>(
-        &self,
-        update: &PreparedUpdate,
-        weights: &'p SpanMut<'p>,
-        slots: &'p [SpanMut<'p>],
-        gradient: &'p [Contribution<'p>],
-        first: usize,
-    ) -> UpdatePass<'p> {
-        // SAFETY: the caller's promise is the same.
-        let pass =
-            unsafe { UpdatePass::new(Instructions::chosen(), weights, slots, gradient, 1.0) };
-        pass.clipped(self.clipping).with_l2(update.l2).from_element(first)
     }
 }

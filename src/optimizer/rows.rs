@@ -7,7 +7,7 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::rows::order::{self, NoSuchRow};
 use crate::optimizer::row_buffer::RowBuffer;
-use crate::tensor::red_zone::{Breach, GuardedMemory};
+use crate::tensor::red_zone::GuardedMemory;
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
 use parking_lot::{Mutex, MutexGuard};
@@ -59,7 +59,7 @@ pub(super) struct Outside {
     pub(super) what: &'static str,
     /// How many bytes it has.
     pub(super) bytes: usize,
-    pub(super) breach: Breach,
+    pub(super) breach: String,
 }
 
 /// Indices and values, in words.
@@ -125,7 +125,7 @@ impl RowPieces {
     /// The first write outside the given memory, in strict mode.
     pub(super) fn breach(&self) -> Result<Option<Outside>> {
         for (part, _, guard) in self.guards() {
-            if let Some(breach) = guard.red_zone.breach()? {
+            if let Some(breach) = guard.breach()? {
                 let (what, bytes) = (PARTS[part], guard.region.bytes());
                 return Ok(Some(Outside { what, bytes, breach }));
             }

@@ -273,11 +273,6 @@ impl Optimizer {
         collectives::copy_to(&tensor, tensor.device())
     }
 
-    /// How many bytes of state this process keeps.
-    pub fn state_bytes(&self) -> usize {
-        self.lock().variables.bytes()
-    }
-
     /// Which of the rule's slots has this name. NotFound, with the names that there are, if none has.
     pub(super) fn slot_index(&self, name: &str) -> Result<usize> {
         let slots = self.rule.slots();

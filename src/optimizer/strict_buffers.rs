@@ -33,7 +33,7 @@ impl Gradients {
         if !guard.is_poisoned() {
             return Ok(());
         }
-        let Some(at) = guard.region.first_changed()? else { return Ok(()) };
+        let Some(at) = guard.memory.region.first_changed()? else { return Ok(()) };
         // Only the replica's first such buffer is reported.
         let buffers = self.replicas[replica].buffers.iter();
         buffers.filter_map(GradientBuffer::guard).for_each(Guard::is_in_use);
@@ -65,7 +65,7 @@ impl Gradients {
                     let overwrites = guard.overwrites.load(Ordering::Acquire) && !lent.is_of(step);
                     let size = self.dtype(index).size();
                     let element = match overwrites && weight != 0.0 {
-                        true => guard.region.first_unwritten(size)?,
+                        true => guard.memory.region.first_unwritten(size)?,
                         false => None,
                     };
                     let fingerprint = Region::of(&dense.written(step)).fingerprint()?;
@@ -100,8 +100,14 @@ impl Gradients {
                 GradientBuffer::Dense(DenseBuffer { guard: Some(guard), lent, .. })
                     if !lent.is_of(step) =>
                 {
-                    guard.red_zone.breach()?.map(|breach| {
-                        outside(replica, "gradient buffer", variable, guard.region.bytes(), &breach)
+                    guard.memory.breach()?.map(|breach| {
+                        outside(
+                            replica,
+                            "gradient buffer",
+                            variable,
+                            guard.memory.region.bytes(),
+                            &breach,
+                        )
                     })
                 }
                 GradientBuffer::Dense(_) => None,
@@ -138,13 +144,7 @@ impl Gradients {
     }
 }
 
-fn outside(
-    replica: usize,
-    what: &str,
-    variable: &Variable,
-    bytes: usize,
-    breach: &dyn std::fmt::Display,
-) -> Error {
+fn outside(replica: usize, what: &str, variable: &Variable, bytes: usize, breach: &str) -> Error {
     mistake(format!(
         "replica {replica} has written outside of its {what} of {variable:?}, which has {bytes} bytes: {breach}"
     ))

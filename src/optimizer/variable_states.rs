@@ -118,11 +118,6 @@ impl Variables {
         })
     }
 
-    /// How many bytes all slots have.
-    pub(super) fn bytes(&self) -> usize {
-        self.states.iter().flat_map(|state| &state.slots).map(Tensor::bytes).sum()
-    }
-
     /// The state at `position`, to be looked at.
     pub(super) fn state(&self, position: usize) -> &StoredState {
         &self.states[position]

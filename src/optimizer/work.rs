@@ -18,7 +18,7 @@ use crate::optimizer::sources::GradientSources;
 use crate::optimizer::state::OptimizerMemory;
 use crate::optimizer::variable_states::{StoredState, Variables};
 use crate::optimizer::workspace::{ApplyItem, ApplyWork, PreparedUpdate};
-use crate::strategy::ranks::Ranks;
+use crate::strategy::ranks::{Call, CollectiveKind, Ranks};
 use crate::values::buffer::OfCopies;
 use crate::values::variable::Variable;
 use parking_lot::Mutex;
@@ -221,11 +221,16 @@ impl ApplyWork {
     pub(super) fn update(
         &mut self,
         launcher: &'static dyn ApplyLauncher,
+        ranks: &Ranks,
         variables: &mut Variables,
         sources: &GradientSources<'_>,
         (rule, clipping): (&dyn UpdateRule, Clipping),
     ) -> Result<Option<usize>> {
-        launcher.update(self, Means { variables, sources, rule, clipping })?;
+        let means = Means { variables, sources, rule, clipping };
+        if let Err(error) = self.run(launcher, ranks, means) {
+            self.drop_updates(variables);
+            return Err(error);
+        }
         let mut found = None;
         for item in &mut self.items {
             let Some(PreparedUpdate { position, buffer, copies, scalars, .. }) = item.update.take()
@@ -244,6 +249,25 @@ impl ApplyWork {
             }
         }
         Ok(found)
+    }
+
+    /// Runs the updates. If each rank updates its part, the ranks exchange the weights of all parts.
+    fn run(
+        &mut self,
+        launcher: &'static dyn ApplyLauncher,
+        ranks: &Ranks,
+        means: Means<'_>,
+    ) -> Result<()> {
+        let Some(shards) = self.exchange.shards.take() else {
+            return launcher.update(self, means);
+        };
+        let call = Call::to(CollectiveKind::Gradients, &"the gathering of new weights");
+        let (mut collective, ()) = ranks.start_collective(call, Ok(()))?;
+        if means.rule.measures() {
+            shards.measure(&mut collective, &mut self.items, means, &mut self.exchange)?;
+        }
+        launcher.update(self, means)?;
+        shards.exchange_weights(&mut collective, &self.items, means, &mut self.exchange)
     }
 }
 

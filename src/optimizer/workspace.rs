@@ -8,7 +8,7 @@ use crate::kernels::update::chunks::ChunkSums;
 use crate::kernels::update::squares::Squares;
 use crate::kernels::update::weighted_sum::Contribution;
 use crate::kernels::view::Span;
-use crate::optimizer::exchange::buffers::{AlignedBytes, TrialMemory};
+use crate::optimizer::exchange::buffers::AlignedBytes;
 use crate::optimizer::exchange::shards::Shards;
 use crate::optimizer::gpu_operands::GpuMemory;
 use crate::optimizer::rule::Scalars;
@@ -36,8 +36,7 @@ pub(super) struct ApplyWork {
 pub(super) struct ExchangeMemory {
     pub(super) send: AlignedBytes,
     pub(super) receive: AlignedBytes,
-    pub(super) scratch: TrialMemory,
-    /// The sharding of the update whose weights have been received.
+    /// The sharding of the update, if each rank makes that of its part.
     pub(super) shards: Option<Shards>,
 }
 

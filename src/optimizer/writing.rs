@@ -14,16 +14,6 @@ use crate::strategy::strict_callbacks::mistake;
 use crate::tensor::Tensor;
 use crate::values::indexed_slices::IndexedSlices;
 
-/// Instead of a replica: a warning was logged.
-const SAID: usize = usize::MAX;
-
-fn unwritten(replica: usize) -> String {
-    format!(
-        "replica {replica} submits gradients of which it has viewed, attached or added none in the step, so \
-         that all of them count as zeros; write them first, or submit with weight 0"
-    )
-}
-
 impl Gradients {
     /// Replica `replica`'s buffer for variable `index`, which the replica may write until it submits. The variable
     /// then counts as written by this replica in this step. Nothing is allocated.
@@ -205,25 +195,19 @@ impl Gradients {
         if wrote || is_meant || !own.buffers.iter().any(is_dense) {
             return Ok(());
         }
+        let unwritten = || {
+            format!(
+                "replica {replica} submits gradients of which it has viewed, attached or added none in the step, \
+                 so that all of them count as zeros; write them first, or submit with weight 0"
+            )
+        };
         if self.is_strict() {
-            return Err(mistake(unwritten(replica)));
+            return Err(mistake(unwritten()));
         }
-        // The apply logs the warning: the log sink is the caller's code, and may release objects that are in use
-        // here.
-        let _ =
-            self.unwritten.compare_exchange(0, replica + 1, Ordering::Relaxed, Ordering::Relaxed);
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            log::log(Level::Warning, unwritten);
+        }
         Ok(())
-    }
-
-    /// Logs once that a replica submitted a gradient that it had not written.
-    pub(super) fn warn_of_unwritten(&self) {
-        let found = self.unwritten.load(Ordering::Relaxed);
-        if found == 0 || found == SAID {
-            return;
-        }
-        if self.unwritten.swap(SAID, Ordering::Relaxed) == found {
-            log::log(Level::Warning, || unwritten(found - 1));
-        }
     }
 
     /// Copies what the replica has written on another device to the device where an apply reads it.

@@ -7,7 +7,7 @@
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
-use crate::tensor::red_zone::{GuardedMemory, RedZone};
+use crate::tensor::red_zone::GuardedMemory;
 use crate::values::VariableView;
 
 use super::central_storage::Strategy;
@@ -27,8 +27,8 @@ pub(super) struct Guards {
     pub scratch: Vec<GuardedMemory>,
     /// The scratch memory of the last step, full of the pattern.
     poisoned: Vec<GuardedMemory>,
-    /// Tensors that the callback has made: their names, and their red zones.
-    pub made: Vec<(String, RedZone)>,
+    /// Tensors that the callback has made: their names, and their memory.
+    pub made: Vec<(String, GuardedMemory)>,
     /// Views of variables.
     pub shown: Vec<VariableView>,
     pub others: Vec<Box<dyn AtReturn>>,
@@ -81,7 +81,7 @@ impl Guards {
 
     fn check_memory(&self, replica: usize) -> Result<()> {
         for (place, scratch) in self.scratch.iter().enumerate() {
-            if let Some(breach) = scratch.red_zone.breach()? {
+            if let Some(breach) = scratch.breach()? {
                 return Err(mistake(format!(
                     "replica {replica} has written outside of its scratch memory (region {place}, {} \
                      bytes): {breach}",
@@ -89,8 +89,8 @@ impl Guards {
                 )));
             }
         }
-        for (what, red_zone) in &self.made {
-            if let Some(breach) = red_zone.breach()? {
+        for (what, made) in &self.made {
+            if let Some(breach) = made.breach()? {
                 return Err(mistake(format!(
                     "replica {replica} has written outside of a tensor that it made ({what}): {breach}"
                 )));

@@ -49,7 +49,7 @@ impl ReplicaContext {
     ) -> Result<Option<Tensor>> {
         self.with_guards(|guards| {
             let (tensor, guarded) = GuardedMemory::tensor(dtype, shape, device)?;
-            guards.made.push((format!("{dtype} of shape {shape}"), guarded.red_zone));
+            guards.made.push((format!("{dtype} of shape {shape}"), guarded));
             Ok(tensor)
         })
     }

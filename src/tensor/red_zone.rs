@@ -81,15 +81,11 @@ pub struct Region {
 }
 
 impl Region {
-    /// The `bytes` bytes from `start` on. The storage has them.
-    pub fn new(storage: &Arc<Storage>, start: usize, bytes: usize, pattern: Pattern) -> Region {
-        Region { storage: Arc::clone(storage), start, bytes, pattern }
-    }
-
     /// The bytes of a contiguous tensor.
     pub fn of(tensor: &Tensor) -> Region {
         let (storage, start) = tensor.storage();
-        Region::new(storage, start, tensor.bytes(), Pattern::of(tensor.dtype()))
+        let (storage, bytes) = (Arc::clone(storage), tensor.bytes());
+        Region { storage, start, bytes, pattern: Pattern::of(tensor.dtype()) }
     }
 
     /// Whether these are the bytes of `tensor`.
@@ -182,112 +178,54 @@ impl Region {
     }
 }
 
-/// Memory on both sides of a buffer, with the pattern in it.
-#[derive(Clone)]
-pub struct RedZone {
+/// Memory for a program, between two red zones: memory on both sides with the pattern in it.
+pub struct GuardedMemory {
+    /// The bytes between the red zones.
+    pub region: Region,
     ahead: Region,
     behind: Region,
 }
 
-/// Where a red zone was changed: the changed byte that is nearest to the buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Breach {
-    /// The last changed byte lies this many bytes before the first byte of the buffer.
-    Before(usize),
-    /// The first changed byte lies this many bytes behind the first byte of the buffer.
-    Behind(usize),
-}
-
-impl std::fmt::Display for Breach {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Breach::Before(bytes) => {
-                write!(formatter, "before its beginning, at byte -{bytes}")
-            }
-            Breach::Behind(offset) => write!(formatter, "behind its end, at byte {offset}"),
-        }
-    }
-}
-
-impl RedZone {
-    /// The red zone around `bytes` bytes from `start` on, up to `end`. The storage has [`WIDTH`] bytes before
-    /// `start`, and `end` is at least as many bytes behind the last byte.
+impl GuardedMemory {
+    /// `bytes` bytes of a storage from `start` on, full of the pattern `within`, and red zones, of the pattern
+    /// `around`, before them and from their end up to `end`. Nobody else uses this part of the storage, which has
+    /// [`WIDTH`] bytes before `start` and at least as many behind the last byte.
     pub fn around(
         storage: &Arc<Storage>,
-        start: usize,
-        bytes: usize,
-        end: usize,
-        pattern: Pattern,
-    ) -> RedZone {
-        let behind = start + bytes;
-        RedZone {
-            ahead: Region::new(storage, start - WIDTH, WIDTH, pattern),
-            behind: Region::new(storage, behind, end - behind, pattern),
-        }
-    }
-
-    /// Writes the pattern to the whole red zone again.
-    pub fn raise(&self) -> Result<()> {
-        // SAFETY: nobody was given the red zones, so a program that uses them has a mistake. The bytes are written
-        // one by one, and so are not torn.
-        unsafe {
-            self.ahead.poison()?;
-            self.behind.poison()
-        }
-    }
-
-    /// Where the red zone was changed, if it was.
-    pub fn breach(&self) -> Result<Option<Breach>> {
-        if let Some(place) = self.behind.first_changed()? {
-            return Ok(Some(Breach::Behind(self.behind.start - self.ahead.end() + place)));
-        }
-        let before = self.ahead.last_changed()?;
-        Ok(before.map(|place| Breach::Before(WIDTH - place)))
-    }
-}
-
-impl Region {
-    fn end(&self) -> usize {
-        self.start + self.bytes
-    }
-}
-
-/// A separate buffer with a red zone around it.
-pub struct GuardedMemory {
-    /// The bytes between the red zones.
-    pub region: Region,
-    /// The red zone around them.
-    pub red_zone: RedZone,
-}
-
-impl GuardedMemory {
-    /// `bytes` bytes of `device` for elements of any kind, at a multiple of 64. They hold the pattern.
-    pub fn new(bytes: usize, device: DeviceId) -> Result<GuardedMemory> {
-        GuardedMemory::with(bytes, device, Pattern::MEMORY, Pattern::NUMBER)
-    }
-
-    fn with(
-        bytes: usize,
-        device: DeviceId,
-        within: Pattern,
-        around: Pattern,
+        [start, bytes, end]: [usize; 3],
+        [within, around]: [Pattern; 2],
     ) -> Result<GuardedMemory> {
+        let behind = start + bytes;
+        let region = |start, bytes, pattern| {
+            let storage = Arc::clone(storage);
+            Region { storage, start, bytes, pattern }
+        };
+        let guarded = GuardedMemory {
+            region: region(start, bytes, within),
+            ahead: region(start - WIDTH, WIDTH, around),
+            behind: region(behind, end - behind, around),
+        };
+        guarded.raise()?;
+        guarded.poison()?;
+        Ok(guarded)
+    }
+
+    /// `bytes` bytes of `device` for elements of any kind, at a multiple of 64.
+    pub fn new(bytes: usize, device: DeviceId) -> Result<GuardedMemory> {
+        GuardedMemory::with(bytes, device, [Pattern::MEMORY, Pattern::NUMBER])
+    }
+
+    fn with(bytes: usize, device: DeviceId, patterns: [Pattern; 2]) -> Result<GuardedMemory> {
         let too_large = || exhausted(bytes, device);
         let end = bytes.checked_add(WIDTH).and_then(|end| end.checked_next_multiple_of(ALIGNMENT));
         let whole = end.and_then(|end| end.checked_add(WIDTH)).ok_or_else(too_large)?;
         let storage = Arc::new(Storage::uninitialized(whole, device)?);
-        let region = Region::new(&storage, WIDTH, bytes, within);
-        let red_zone = RedZone::around(&storage, WIDTH, bytes, whole, around);
-        red_zone.raise()?;
-        // SAFETY: nobody else uses the memory yet.
-        unsafe { region.poison()? };
-        Ok(GuardedMemory { region, red_zone })
+        GuardedMemory::around(&storage, [WIDTH, bytes, whole], patterns)
     }
 
     /// A contiguous tensor with a red zone around it. Its elements hold the pattern.
     pub fn tensor(dtype: DType, shape: Shape, device: DeviceId) -> Result<(Tensor, GuardedMemory)> {
-        let pattern = Pattern::of(dtype);
-        let guarded = GuardedMemory::with(shape.bytes(dtype)?, device, pattern, pattern)?;
+        let guarded = GuardedMemory::with(shape.bytes(dtype)?, device, [Pattern::of(dtype); 2])?;
         let storage = Arc::clone(&guarded.region.storage);
         let tensor = Tensor::from_storage(storage, dtype, Layout::row_major(shape), WIDTH)?;
         Ok((tensor, guarded))
@@ -298,6 +236,25 @@ impl GuardedMemory {
         // SAFETY: nobody has a right to the memory any more. A program that still uses it has a mistake, which the
         // pattern shows.
         unsafe { self.region.poison() }
+    }
+
+    /// Writes the pattern to both red zones again.
+    pub fn raise(&self) -> Result<()> {
+        // SAFETY: nobody was given the red zones, so a program that uses them has a mistake. The bytes are written
+        // one by one, and so are not torn.
+        unsafe {
+            self.ahead.poison()?;
+            self.behind.poison()
+        }
+    }
+
+    /// Where a red zone was changed, if it was: at the changed byte that is nearest to the bytes between them.
+    pub fn breach(&self) -> Result<Option<String>> {
+        if let Some(place) = self.behind.first_changed()? {
+            return Ok(Some(format!("behind its end, at byte {}", self.region.bytes + place)));
+        }
+        let before = self.ahead.last_changed()?;
+        Ok(before.map(|place| format!("before its beginning, at byte -{}", WIDTH - place)))
     }
 
     /// The device's address of the first byte.
@@ -320,19 +277,25 @@ mod tests {
         for bytes in [0, 1, 63, 64, 100] {
             let guarded = GuardedMemory::new(bytes, DeviceId::HOST).unwrap();
             assert!(guarded.address().addr().is_multiple_of(ALIGNMENT));
-            assert_eq!(guarded.red_zone.breach().unwrap(), None);
+            assert_eq!(guarded.breach().unwrap(), None);
             for offset in 0..bytes {
                 write(&guarded, offset as isize, 0);
             }
-            assert_eq!(guarded.red_zone.breach().unwrap(), None);
+            assert_eq!(guarded.breach().unwrap(), None);
             for distance in 1..=WIDTH {
                 write(&guarded, -(distance as isize), 7);
-                assert_eq!(guarded.red_zone.breach().unwrap(), Some(Breach::Before(distance)));
-                guarded.red_zone.raise().unwrap();
+                assert_eq!(
+                    guarded.breach().unwrap(),
+                    Some(format!("before its beginning, at byte -{distance}"))
+                );
+                guarded.raise().unwrap();
                 let behind = bytes + distance - 1;
                 write(&guarded, behind as isize, 7);
-                assert_eq!(guarded.red_zone.breach().unwrap(), Some(Breach::Behind(behind)));
-                guarded.red_zone.raise().unwrap();
+                assert_eq!(
+                    guarded.breach().unwrap(),
+                    Some(format!("behind its end, at byte {behind}"))
+                );
+                guarded.raise().unwrap();
             }
         }
     }
@@ -481,9 +444,9 @@ mod tests {
                     }
                     for offset in [-256, -size, 64, 64 + size] {
                         change(offset);
-                        let breach = guarded.red_zone.breach().unwrap();
+                        let breach = guarded.breach().unwrap();
                         assert!(breach.is_some(), "{what}, {kind}, {offset}");
-                        guarded.red_zone.raise().unwrap();
+                        guarded.raise().unwrap();
                         seen += 1;
                     }
                     // In memory without a type, every other 8 bytes are the NaN.

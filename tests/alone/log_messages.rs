@@ -143,7 +143,9 @@ fn a_gradient_that_is_applied_and_not_finite_is_one_warning() {
         };
         log::set_sink(Level::Warning, Box::new(sink));
         let (id, devices) = (strategy.id(), strategy.compute_devices());
-        let gradients = Gradients::new(id, devices, vec![weights], LossReduction::Sum).unwrap();
+        let gradients =
+            Gradients::new(id, devices, vec![weights], LossReduction::Sum, Default::default())
+                .unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();
         for _ in 0..3 {
             let step = |context: &ReplicaContext| {

@@ -47,8 +47,14 @@ impl Training {
         let weights =
             variables::create(Some(&strategy), new, Initial::Value(&initial.unwrap())).unwrap();
         let devices = strategy.compute_devices();
-        let gradients =
-            Gradients::new(strategy.id(), devices, vec![weights], LossReduction::Sum).unwrap();
+        let gradients = Gradients::new(
+            strategy.id(),
+            devices,
+            vec![weights],
+            LossReduction::Sum,
+            Default::default(),
+        )
+        .unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.001).unwrap();
         let slow = |element: &umbo::values::Value| {
             burn(INPUT);

@@ -158,7 +158,7 @@ fn rank_alone_or_with(rank: Option<&Arc<Rank>>, accumulation_steps: u64) {
         let initial = tensor(&vec![1f32; COUNT]);
         variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap()
     };
-    let gradients = Gradients::with_options(
+    let gradients = Gradients::new(
         strategy.id(),
         strategy.replica_devices(),
         vec![make("dense"), make("rows")],

@@ -52,7 +52,9 @@ impl Applies {
         let variable = create(Some(&strategy), new, Initial::Value(&floats(parameters))).unwrap();
         let devices = vec![strategy.parameter_device(); REPLICAS];
         let sum = LossReduction::Sum;
-        let gradients = Gradients::new(strategy.id(), &devices, vec![variable], sum).unwrap();
+        let gradients =
+            Gradients::new(strategy.id(), &devices, vec![variable], sum, Default::default())
+                .unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();
         Applies { optimizer, gradients, step: 0, _strategy: strategy }
     }

@@ -116,7 +116,8 @@ fn other_gradients_are_left_alone() {
         let devices = scene.strategy.replica_devices();
         let (variables, reduction) =
             (scene.variables.clone(), scene.trainers[0].1.loss_reduction());
-        Gradients::new(scene.strategy.id(), devices, variables, reduction).unwrap()
+        Gradients::new(scene.strategy.id(), devices, variables, reduction, Default::default())
+            .unwrap()
     };
     let other = gradients();
     submit(&scene, &other, 1.0);

@@ -89,7 +89,8 @@ fn names_differ_and_a_clash_names_both() {
     let gradients = |variable: &_| {
         let variables = vec![Clone::clone(variable)];
         let devices = strategy.compute_devices();
-        Gradients::new(strategy.id(), devices, variables, LossReduction::Sum).unwrap()
+        Gradients::new(strategy.id(), devices, variables, LossReduction::Sum, Default::default())
+            .unwrap()
     };
     checkpoint.add("gradients", gradients(&other)).unwrap();
     let folder = Folder::new();

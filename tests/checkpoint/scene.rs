@@ -222,7 +222,7 @@ impl Scene {
             };
             let (devices, variables) = (strategy.replica_devices(), variables.to_vec());
             let reduction = LossReduction::Mean;
-            Gradients::with_options(strategy.id(), devices, variables, reduction, options).unwrap()
+            Gradients::new(strategy.id(), devices, variables, reduction, options).unwrap()
         };
         let trainers = match feature {
             Feature::TwoOptimizers => {

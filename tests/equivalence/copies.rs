@@ -61,7 +61,13 @@ impl Scene {
             floats.iter().zip(NAMES).map(|(of, name)| variable(&strategy, name, of)).collect();
         let devices = strategy.replica_devices();
         let reduction = LossReduction::Sum;
-        let gradients = Gradients::new(strategy.id(), devices, variables.clone(), reduction);
+        let gradients = Gradients::new(
+            strategy.id(),
+            devices,
+            variables.clone(),
+            reduction,
+            Default::default(),
+        );
         variables.push(variable(&strategy, NAMES[2], &[0.5, 0.25].map(f16::from_f32)));
         variables.push(variable(&strategy, NAMES[3], &[3i64]));
         Scene { model: Model { strategy, gradients: gradients.unwrap() }, variables }

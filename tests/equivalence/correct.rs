@@ -149,6 +149,7 @@ fn float64_and_metrics_alone() {
         strategy.replica_devices(),
         vec![variable],
         LossReduction::Mean,
+        Default::default(),
     );
     let gradients = gradients.unwrap();
     let step = |context: &ReplicaContext| {

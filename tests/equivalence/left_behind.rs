@@ -82,8 +82,13 @@ fn accumulated_runs_stay() {
         let variable = variable(&strategy, "w", &[0.0f32; 3]);
         let devices = strategy.replica_devices();
         let variables = vec![variable.clone(), crate::setup::variable(&strategy, "v", &[0.0f32])];
-        let gradients =
-            Gradients::accumulating(strategy.id(), devices, variables, LossReduction::Sum, 2);
+        let gradients = Gradients::new(
+            strategy.id(),
+            devices,
+            variables,
+            LossReduction::Sum,
+            umbo::optimizer::GradientsOptions { accumulation_steps: 2, ..Default::default() },
+        );
         let model = Model { strategy, gradients: gradients.unwrap() };
         let optimizer = Optimizer::new(model.strategy.id(), Box::new(Sgd), 0.5).unwrap();
         for _ in 0..2 {
@@ -163,6 +168,7 @@ fn steps_of_another_thread_in_between() {
             model.strategy.replica_devices(),
             model.gradients.variables().to_vec(),
             LossReduction::Sum,
+            Default::default(),
         )
         .unwrap(),
     };

@@ -106,7 +106,7 @@ impl Network {
         let devices = strategy.replica_devices();
         let options = GradientsOptions { dtype, ..Default::default() };
         let gradients =
-            Gradients::with_options(strategy.id(), devices, variables, declared, options).unwrap();
+            Gradients::new(strategy.id(), devices, variables, declared, options).unwrap();
         let rows = 3 + (seed * 7 % 90) as usize;
         let mut data = numbers.vector(rows * COLUMNS, 2.0);
         for row in data.chunks_exact_mut(COLUMNS) {

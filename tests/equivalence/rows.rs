@@ -16,7 +16,7 @@ fn model(reduction: LossReduction) -> Model {
     let options = GradientsOptions { row_sparse: &[true], ..Default::default() };
     let devices = strategy.replica_devices();
     let gradients =
-        Gradients::with_options(strategy.id(), devices, vec![table], reduction, options).unwrap();
+        Gradients::new(strategy.id(), devices, vec![table], reduction, options).unwrap();
     Model { strategy, gradients }
 }
 

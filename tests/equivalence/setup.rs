@@ -75,7 +75,7 @@ impl Model {
         let devices = strategy.replica_devices();
         let options = GradientsOptions { dtype, ..Default::default() };
         let gradients =
-            Gradients::with_options(strategy.id(), devices, variables, reduction, options).unwrap();
+            Gradients::new(strategy.id(), devices, variables, reduction, options).unwrap();
         Model { strategy, gradients }
     }
 

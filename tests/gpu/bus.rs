@@ -40,7 +40,7 @@ fn bytes_of_a_step(
     let strategy = strategy_on(devices, parameter_device).unwrap();
     let numbers: Vec<f32> = (0..ELEMENTS).map(|number| (number % 17) as f32 * 0.25).collect();
     let weight = variable(&strategy, Aggregation::None, &numbers).unwrap();
-    let gradients = Gradients::with_options(
+    let gradients = Gradients::new(
         strategy.id(),
         strategy.compute_devices(),
         vec![weight.clone()],

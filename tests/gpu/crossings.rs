@@ -28,8 +28,14 @@ fn gradients_are_lent_where_the_replica_computes() {
         );
         let variables = vec![lent.clone(), written.clone()];
         let devices = strategy.replica_devices();
-        let gradients =
-            Gradients::new(strategy.id(), devices, variables, LossReduction::Mean).unwrap();
+        let gradients = Gradients::new(
+            strategy.id(),
+            devices,
+            variables,
+            LossReduction::Mean,
+            Default::default(),
+        )
+        .unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();
         for step in 1..=3 {
             let callback = |context: &umbo::strategy::ReplicaContext| {

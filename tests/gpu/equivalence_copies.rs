@@ -87,7 +87,8 @@ impl Scene {
         ];
         let (id, devices) = (strategy.id(), strategy.replica_devices());
         let of = vec![variables[0].clone()];
-        let gradients = Gradients::new(id, devices, of, LossReduction::Sum).unwrap();
+        let gradients =
+            Gradients::new(id, devices, of, LossReduction::Sum, Default::default()).unwrap();
         Scene { place, strategy, variables, gradients }
     }
 

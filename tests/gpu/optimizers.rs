@@ -154,7 +154,7 @@ impl Training {
             dtype: case.narrow,
             row_sparse: &[false, false, case.rows],
         };
-        let gradients = Gradients::with_options(
+        let gradients = Gradients::new(
             strategy.id(),
             strategy.replica_devices(),
             variables.clone(),

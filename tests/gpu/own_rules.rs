@@ -178,7 +178,8 @@ fn a_second_apply_at_the_same_commit_point_is_refused() {
     let training = training(&["GPU:0"], "GPU:0", own());
     let (id, first) = (training.strategy.id(), &training.optimizer);
     let (variables, devices) = (training.variables.clone(), training.strategy.compute_devices());
-    let others = Gradients::new(id, devices, variables, LossReduction::Mean).unwrap();
+    let others =
+        Gradients::new(id, devices, variables, LossReduction::Mean, Default::default()).unwrap();
     let second = Optimizer::new(id, Box::new(own()), 0.1).unwrap();
     let momentum = Momentum::new(0.9, false).unwrap();
     let built_in = Optimizer::new(id, Box::new(momentum), 0.1).unwrap();

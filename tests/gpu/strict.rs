@@ -45,7 +45,7 @@ fn scene(place: Place<'_>, strict: bool) -> Scene {
     let (weight, table) =
         (variable(&strategy, "weight", &[6]), variable(&strategy, "table", &[4, 2]));
     let options = GradientsOptions { row_sparse: &[false, true], ..GradientsOptions::default() };
-    let gradients = Gradients::with_options(
+    let gradients = Gradients::new(
         strategy.id(),
         strategy.replica_devices(),
         vec![weight.clone(), table.clone()],

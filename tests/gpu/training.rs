@@ -26,7 +26,13 @@ impl Training {
         let make = |start: &&[f32]| variable(&strategy, Aggregation::None, start);
         let variables = starts.iter().map(make).collect::<Result<Vec<_>>>()?;
         let (id, devices) = (strategy.id(), strategy.replica_devices());
-        let gradients = Gradients::new(id, devices, variables.clone(), LossReduction::Mean)?;
+        let gradients = Gradients::new(
+            id,
+            devices,
+            variables.clone(),
+            LossReduction::Mean,
+            Default::default(),
+        )?;
         let optimizer = Optimizer::new(id, Box::new(rule), 0.1)?;
         Ok(Training { strategy, variables, gradients, optimizer })
     }

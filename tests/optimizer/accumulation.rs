@@ -19,12 +19,15 @@ fn accumulated_runs_have_the_bits_of_one_run() {
         let weights = [3.0, 1.0, 0.0, 2.5, 0.0, 0.0];
         let train = |replicas: usize, runs: usize| {
             let variable = variable("w", &[0.5f32; COUNT]);
-            let gradients = Gradients::accumulating(
+            let gradients = Gradients::new(
                 STRATEGY,
                 &devices(replicas),
                 vec![variable.clone()],
                 reduction,
-                runs as u64,
+                umbo::optimizer::GradientsOptions {
+                    accumulation_steps: runs as u64,
+                    ..Default::default()
+                },
             )
             .unwrap();
             let optimizer = optimizer("adam", 0.1);
@@ -56,7 +59,14 @@ fn accumulated_runs_have_the_bits_of_one_run() {
 fn flush_updates_with_what_there_is() {
     let variable = variable("w", &[0.0f32]);
     let variables = vec![variable.clone()];
-    let gradients = Gradients::accumulating(STRATEGY, &devices(1), variables, Sum, 4).unwrap();
+    let gradients = Gradients::new(
+        STRATEGY,
+        &devices(1),
+        variables,
+        Sum,
+        umbo::optimizer::GradientsOptions { accumulation_steps: 4, ..Default::default() },
+    )
+    .unwrap();
     let optimizer = optimizer("sgd", 1.0);
     step(&gradients, 1, &[Some(&[6.0f32])], &[1.0]);
     let report = apply(&optimizer, &gradients).unwrap();

@@ -214,7 +214,9 @@ fn wrong_calls_are_refused() {
 
 #[test]
 fn variables_are_checked() {
-    let made = |variables: Vec<_>| Gradients::new(STRATEGY, &devices(1), variables, Sum);
+    let made = |variables: Vec<_>| {
+        Gradients::new(STRATEGY, &devices(1), variables, Sum, Default::default())
+    };
     let good = variable("good", &[0.0f32]);
     refusal(made(vec![]), Status::InvalidArgument);
     let message = refusal(made(vec![good.clone(), good.clone()]), Status::InvalidArgument);
@@ -318,8 +320,14 @@ fn schedules_count_updates_that_are_still_to_come() {
 #[test]
 fn accumulated_runs_are_finite() {
     let variable = variable("w", &[0.0f32; 2]);
-    let gradients =
-        Gradients::accumulating(STRATEGY, &devices(1), vec![variable.clone()], Sum, 2).unwrap();
+    let gradients = Gradients::new(
+        STRATEGY,
+        &devices(1),
+        vec![variable.clone()],
+        Sum,
+        umbo::optimizer::GradientsOptions { accumulation_steps: 2, ..Default::default() },
+    )
+    .unwrap();
     let optimizer = optimizer("sgd", 1.0);
     let settings = Settings { non_finite: Some(NonFinite::Fail), ..Settings::default() };
     optimizer.configure(settings).unwrap();

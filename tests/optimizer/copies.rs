@@ -106,8 +106,7 @@ fn train(rule: &str, elements: usize) -> Vec<Vec<u32>> {
         row_sparse: &[false, is_row_sparse],
     };
     let variables = vec![a.clone(), b.clone()];
-    let gradients =
-        Gradients::with_options(STRATEGY, &devices(2), variables, Mean, options).unwrap();
+    let gradients = Gradients::new(STRATEGY, &devices(2), variables, Mean, options).unwrap();
     let optimizer = optimizer(rule, 0.1);
     let settings = Settings {
         global_clip_norm: Some(0.5),
@@ -382,7 +381,9 @@ fn copies_follow_assignments_in_every_context() {
 fn copies_follow_applies_at_the_commit_point() {
     let (strategy, variable) = of_strategy(&numbers(ROWS * WIDTH, 1));
     let devices = strategy.compute_devices();
-    let gradients = Gradients::new(strategy.id(), devices, vec![variable.clone()], Sum).unwrap();
+    let gradients =
+        Gradients::new(strategy.id(), devices, vec![variable.clone()], Sum, Default::default())
+            .unwrap();
     let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.25).unwrap();
     for (assigns, fails) in
         [(false, false), (true, false), (true, true), (true, false), (false, true), (false, false)]

@@ -67,8 +67,7 @@ fn trained<N: Narrow, G: Element>(
         row_sparse: &[false, is_row_sparse],
     };
     let variables = vec![a.clone(), b.clone()];
-    let gradients =
-        Gradients::with_options(STRATEGY, &devices(replicas), variables, Mean, options).unwrap();
+    let gradients = Gradients::new(STRATEGY, &devices(replicas), variables, Mean, options).unwrap();
     let optimizer = optimizer(rule, 0.1);
     optimizer.configure(settings).unwrap();
     let numbers =
@@ -130,8 +129,7 @@ fn narrow_gradients_that_are_not_finite_are_seen() {
         let a = variable("a", &[1.0f32; 40]);
         let options = GradientsOptions { dtype: Some(DType::Float16), ..Default::default() };
         let variables = vec![a.clone()];
-        let gradients =
-            Gradients::with_options(STRATEGY, &devices(1), variables, Mean, options).unwrap();
+        let gradients = Gradients::new(STRATEGY, &devices(1), variables, Mean, options).unwrap();
         let optimizer = optimizer("sgd", 0.1);
         let settings = Settings { non_finite: Some(NonFinite::Fail), ..Settings::default() };
         optimizer.configure(settings).unwrap();
@@ -148,7 +146,7 @@ fn types_that_gradients_cannot_have_are_refused() {
     let made = |variables: &[&_], dtype| {
         let variables = variables.iter().map(|&variable: &&_| Clone::clone(variable)).collect();
         let options = GradientsOptions { dtype: Some(dtype), ..Default::default() };
-        Gradients::with_options(STRATEGY, &devices(1), variables, Mean, options).map(drop)
+        Gradients::new(STRATEGY, &devices(1), variables, Mean, options).map(drop)
     };
     for dtype in [DType::Float32, DType::Float16, DType::BFloat16] {
         made(&[&single], dtype).unwrap();

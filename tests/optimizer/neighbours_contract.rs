@@ -180,8 +180,7 @@ fn trained(plan: &Plan, variables: &[Variable]) -> (Vec<String>, Vec<Vec<u32>>, 
         row_sparse: &[],
     };
     let devices = devices(plan.replicas);
-    let gradients =
-        Gradients::with_options(STRATEGY, &devices, variables.to_vec(), Mean, options).unwrap();
+    let gradients = Gradients::new(STRATEGY, &devices, variables.to_vec(), Mean, options).unwrap();
     let optimizer = optimizer(plan.rule, 0.1);
     let settings = Settings {
         global_clip_norm: plan.bounds.0,

@@ -264,7 +264,7 @@ fn the_choice_is_checked() {
     let made = |variables: &[&Variable], row_sparse: &[bool]| {
         let variables = variables.iter().map(|&variable| variable.clone()).collect();
         let options = GradientsOptions { row_sparse, ..GradientsOptions::default() };
-        Gradients::with_options(STRATEGY, &devices(1), variables, Sum, options)
+        Gradients::new(STRATEGY, &devices(1), variables, Sum, options)
     };
     let message = refusal(made(&[&users, &scalar], &[true, true]), Status::InvalidArgument);
     assert!(message.contains("row_sparse[1]") && message.contains("'scalar'"), "{message}");

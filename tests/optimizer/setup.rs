@@ -65,7 +65,7 @@ pub fn gradients(
     reduction: LossReduction,
 ) -> Arc<Gradients> {
     let variables = variables.iter().map(|&variable| variable.clone()).collect();
-    Gradients::new(STRATEGY, &devices(replicas), variables, reduction).unwrap()
+    Gradients::new(STRATEGY, &devices(replicas), variables, reduction, Default::default()).unwrap()
 }
 
 /// Gradients of which those of the variables for which `row_sparse` says so are for rows.
@@ -78,7 +78,7 @@ pub fn row_gradients(
 ) -> Arc<Gradients> {
     let variables = variables.iter().map(|&variable| variable.clone()).collect();
     let options = GradientsOptions { accumulation_steps, row_sparse, dtype: None };
-    Gradients::with_options(STRATEGY, &devices(replicas), variables, reduction, options).unwrap()
+    Gradients::new(STRATEGY, &devices(replicas), variables, reduction, options).unwrap()
 }
 
 pub const RULES: [&str; 16] = [

@@ -17,7 +17,14 @@ fn steady_step_with_every_feature_allocates_nothing() {
     for rule in RULES {
         let (a, b) = (variable("a", &[1.0f32; 40_000]), variable("b", &[1.0f64; 3]));
         let variables = vec![a.clone(), b.clone()];
-        let gradients = Gradients::accumulating(STRATEGY, &devices(3), variables, Mean, 2).unwrap();
+        let gradients = Gradients::new(
+            STRATEGY,
+            &devices(3),
+            variables,
+            Mean,
+            umbo::optimizer::GradientsOptions { accumulation_steps: 2, ..Default::default() },
+        )
+        .unwrap();
         let optimizer = optimizer(rule, 0.5);
         let loss_scaling = LossScaling::Dynamic {
             initial: 8.0,

@@ -56,8 +56,7 @@ fn made(strategy: &Strategy, of: &[&Variable], steps: u64) -> Arc<Gradients> {
     let variables = of.iter().map(|&variable| variable.clone()).collect();
     let options = GradientsOptions { accumulation_steps: steps, ..Default::default() };
     let devices = strategy.compute_devices();
-    Gradients::with_options(strategy.id(), devices, variables, LossReduction::Mean, options)
-        .unwrap()
+    Gradients::new(strategy.id(), devices, variables, LossReduction::Mean, options).unwrap()
 }
 
 fn adamw(strategy: &Strategy) -> Arc<Optimizer> {

@@ -147,8 +147,7 @@ impl Scene {
         };
         let (id, devices) = (strategy.id(), strategy.replica_devices());
         let reduction = LossReduction::Sum;
-        let gradients =
-            Gradients::with_options(id, devices, variables.clone(), reduction, options).unwrap();
+        let gradients = Gradients::new(id, devices, variables.clone(), reduction, options).unwrap();
         let rule = Momentum::new(0.5, false).unwrap();
         let optimizer = Optimizer::new(id, Box::new(rule), 0.25).unwrap();
         Arc::new(Scene { setting, strategy, variables, gradients, optimizer })

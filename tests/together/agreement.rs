@@ -132,6 +132,7 @@ fn steps_are_checked_on_all_ranks() {
                 strategy.replica_devices(),
                 vec![variable],
                 LossReduction::Sum,
+                Default::default(),
             )
             .unwrap();
             let callback = |context: &ReplicaContext| {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use umbo::collectives::{Assignment, ReduceOp};
 use umbo::error::{Error, Status};
 use umbo::optimizer::ftrl::Ftrl;
+use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{GradientsOptions, Optimizer, apply};
 use umbo::strategy::collective::ReductionOptions;
 use umbo::strategy::variables::{self, Initial, assign, read};
@@ -226,6 +227,39 @@ fn deaths_are_reported_and_nothing_hangs() {
         });
         if ends.iter().all(Option::is_none) && ranks[1].calls() < at {
             assert!(at > 5);
+            return;
+        }
+    }
+}
+
+/// The same in updates. Of one that all ranks have agreed on, the weights may be partly exchanged when a rank dies;
+/// the others say so.
+#[test]
+fn deaths_in_updates_are_reported_and_nothing_hangs() {
+    for at in 1.. {
+        let ranks = job(3, Some(at), Some((1, at)));
+        let ends = on_ranks(&ranks, 2, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            let variables = [counter_or_nothing(&strategy)?];
+            let gradients = gradients(&strategy, &variables, GradientsOptions::default());
+            let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.1).unwrap();
+            let step = || {
+                let callback = |context: &ReplicaContext| {
+                    contribute(context, &gradients, 0)?;
+                    apply(&optimizer, &gradients)?;
+                    Ok(None)
+                };
+                strategy.run(&callback, None)
+            };
+            let error = (0..2).find_map(|_| step().err())?;
+            for error in [error, step().unwrap_err()] {
+                assert!(rank == 1 || error.status() == Status::Unavailable, "{at}: {error}");
+                assert!(rank == 1 || error.to_string().contains("rank 1 has died"), "{error}");
+            }
+            Some(())
+        });
+        if ends.iter().all(Option::is_none) && ranks[1].calls() < at {
+            assert!(at > 12, "{at}");
             return;
         }
     }

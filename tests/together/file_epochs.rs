@@ -221,8 +221,14 @@ impl Program {
         let assigned = variable(&strategy, "assigned", Aggregation::Sum, &zeros);
         let updated = variable(&strategy, "updated", Aggregation::None, &zeros);
         let (id, devices) = (strategy.id(), strategy.replica_devices());
-        let gradients =
-            Gradients::new(id, devices, vec![updated.clone()], LossReduction::GlobalMean).unwrap();
+        let gradients = Gradients::new(
+            id,
+            devices,
+            vec![updated.clone()],
+            LossReduction::GlobalMean,
+            Default::default(),
+        )
+        .unwrap();
         let optimizer = Optimizer::new(id, Box::new(Sgd), 1.0).unwrap();
         Program { strategy, assigned, updated, gradients, optimizer, log: Arc::default() }
     }

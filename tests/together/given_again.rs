@@ -150,12 +150,15 @@ impl Training {
     fn new(plan: &Plan, strategy: Strategy, short: Vec<i32>) -> Training {
         let initial = tensor(&[0.5f32, -0.25, 2.0], &[3]);
         let weights = variable(&strategy, "w", Aggregation::None, &initial);
-        let gradients = Gradients::accumulating(
+        let gradients = Gradients::new(
             strategy.id(),
             strategy.replica_devices(),
             vec![weights.clone()],
             LossReduction::Sum,
-            plan.accumulation,
+            umbo::optimizer::GradientsOptions {
+                accumulation_steps: plan.accumulation,
+                ..Default::default()
+            },
         );
         let rule = Box::new(Adam::new(0.9, 0.999, 1e-7).unwrap());
         let optimizer = Optimizer::new(strategy.id(), rule, 0.1).unwrap();

@@ -228,8 +228,7 @@ fn train(strategy: &Strategy, way: &Way) -> umbo::error::Result<()> {
         row_sparse: &way.row_sparse,
     };
     let devices = strategy.replica_devices();
-    let gradients =
-        Gradients::with_options(strategy.id(), devices, variables, way.reduction, options)?;
+    let gradients = Gradients::new(strategy.id(), devices, variables, way.reduction, options)?;
     let [beta1, beta2, epsilon] = way.adam;
     let rule = Box::new(Adam::new(beta1, beta2, epsilon)?);
     let optimizer = Optimizer::new(strategy.id(), rule, 0.1)?;

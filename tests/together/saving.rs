@@ -140,20 +140,11 @@ fn what_ranks_save_goes_on_with_any_number_of_them() {
             for to in to {
                 let came = on_trainings(to, rule, |_, training| {
                     training.checkpoint.restore(&folder.file()).unwrap();
-                    let (restored, bytes) = (training.known(), training.optimizer.state_bytes());
+                    let restored = training.known();
                     training.train(2..4);
-                    (restored, training.known(), bytes)
+                    (restored, training.known())
                 });
-                // Each has restored its part, and no more.
-                let kept: usize = came.iter().map(|(_, _, bytes)| bytes).sum();
-                let elements: usize =
-                    SHAPES.iter().map(|shape| shape.iter().product::<usize>()).sum();
-                let slots = rule().slots().len();
-                assert_eq!(kept, slots * elements * 4, "{:?}", rule());
-                // No rank has more than its share and two tiles of each slot.
-                let most = kept / to.0 + 2 * 1024 * 4 * slots;
-                assert!(came.iter().all(|(_, _, bytes)| *bytes <= most), "{:?}, {to:?}", rule());
-                for (restored, gone_on, _) in &came {
+                for (restored, gone_on) in &came {
                     let what = || format!("{:?}, {from:?} to {to:?}", rule());
                     assert!(restored == saved, "restored by {}", what());
                     let is_same = to.0 * to.1 == from.0 * from.1;

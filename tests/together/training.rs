@@ -168,7 +168,7 @@ pub fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<
     };
     let (id, devices) = (strategy.id(), strategy.replica_devices());
     let gradients =
-        Gradients::with_options(id, devices, variables.clone(), plan.reduction, options).unwrap();
+        Gradients::new(id, devices, variables.clone(), plan.reduction, options).unwrap();
     let optimizer = Optimizer::new(id, rule, 0.05).unwrap();
     optimizer.configure(plan.settings).unwrap();
     let group = VariableGroup { learning_rate_factor: 0.5, ..VariableGroup::default() };

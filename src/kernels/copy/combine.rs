@@ -6,10 +6,11 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::executor::workers;
 use crate::kernels::copy::layouts::{check_same, tiles};
-use crate::kernels::dtype::{Element, for_wrapping};
+use crate::kernels::dtype::{DType, Element, for_wrapping};
 use crate::kernels::instruction_set::{
     InstructionSet, Instructions, Kernel, dispatch, widest_unless_rare,
 };
+use crate::kernels::layout::Shape;
 use crate::kernels::rows::scatter::{Arithmetic, ScatterOp};
 use crate::kernels::strided::{Runs, TILE};
 use crate::kernels::view::{View, ViewMut};
@@ -24,18 +25,33 @@ pub fn combine(
     to: &mut ViewMut,
     subtracts: bool,
 ) -> Result<()> {
-    check_same(from, to)?;
+    check_combined(
+        (from.dtype(), from.layout().shape),
+        (to.dtype(), to.layout().shape),
+        subtracts,
+    )?;
     for_wrapping!(from.dtype(), T => match subtracts {
         false => combine_by(instructions, from, to, |to, from| T::combined(ScatterOp::Add, to, from)),
         true => {
             combine_by(instructions, from, to, |to, from| T::combined(ScatterOp::Subtract, to, from));
         }
-    }, else {
-        let what = if subtracts { "subtracted" } else { "added" };
-        let problem = format!("bool values cannot be {what}; convert them to numbers first");
-        return Err(Error::invalid("dtype", problem));
-    });
+    }, else unreachable!("bool was refused"));
     Ok(())
+}
+
+/// Refuses dtypes or shapes that differ, and bool.
+pub(in crate::kernels) fn check_combined(
+    from: (DType, Shape),
+    to: (DType, Shape),
+    subtracts: bool,
+) -> Result<()> {
+    check_same(from, to)?;
+    if from.0 != DType::Bool {
+        return Ok(());
+    }
+    let what = if subtracts { "subtracted" } else { "added" };
+    let problem = format!("bool values cannot be {what}; convert them to numbers first");
+    Err(Error::invalid("dtype", problem))
 }
 
 fn combine_by<T: Element>(

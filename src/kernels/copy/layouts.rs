@@ -8,7 +8,7 @@ use crate::executor::workers;
 use crate::kernels::dtype::DType;
 use crate::kernels::float::half_precision::{f64_to_bf16, f64_to_f16};
 use crate::kernels::instruction_set::Instructions;
-use crate::kernels::layout::Layout;
+use crate::kernels::layout::{Layout, Shape};
 use crate::kernels::streaming;
 use crate::kernels::strided::{Runs, TILE, copy_run};
 use crate::kernels::view::{View, ViewMut};
@@ -17,7 +17,7 @@ use crate::kernels::view::{View, ViewMut};
 ///
 /// Fails with INVALID_ARGUMENT if dtype or shape differ.
 pub fn copy(instructions: Instructions, from: &View, to: &mut ViewMut) -> Result<()> {
-    check_same(from, to)?;
+    check_same((from.dtype(), from.layout().shape), (to.dtype(), to.layout().shape))?;
     // Elements are only moved, so that only their size counts.
     match from.dtype().size() {
         1 => copy_elements::<u8>(instructions, from, to),
@@ -96,21 +96,18 @@ pub(in crate::kernels) fn bits(dtype: DType, value: f64) -> u64 {
     }
 }
 
-/// Checks that dtype and shape of `from` and `to` are equal.
-pub(super) fn check_same(from: &View, to: &ViewMut) -> Result<()> {
-    if from.dtype() != to.dtype() || from.layout().shape != to.layout().shape {
-        return Err(Error::invalid(
-            "tensor",
-            format!(
-                "{} of shape {} does not fit into {} of shape {}; dtype and shape must agree",
-                from.dtype(),
-                from.layout().shape,
-                to.dtype(),
-                to.layout().shape
-            ),
-        ));
+/// Checks that dtype and shape of a copy's source and target are equal.
+pub(in crate::kernels) fn check_same(from: (DType, Shape), to: (DType, Shape)) -> Result<()> {
+    if from == to {
+        return Ok(());
     }
-    Ok(())
+    let ((from, from_shape), (to, to_shape)) = (from, to);
+    Err(Error::invalid(
+        "tensor",
+        format!(
+            "{from} of shape {from_shape} does not fit into {to} of shape {to_shape}; dtype and shape must agree"
+        ),
+    ))
 }
 
 /// `T` has the size of the elements.

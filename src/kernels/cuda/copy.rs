@@ -1,12 +1,12 @@
 //! Copies between layouts, fills, conversions and additions in place.
 
 use crate::error::{Error, Result};
-use crate::kernels::copy::layouts::bits;
+use crate::kernels::copy::combine::check_combined;
+use crate::kernels::copy::layouts::{bits, check_same};
 use crate::kernels::cuda::place::{GpuPlace, GpuRuns};
 use crate::kernels::cuda::queue::{
     Address, KernelLauncher, KernelQueue, plain, short_name, unsigned_name,
 };
-use crate::kernels::dtype::DType;
 
 plain! {
     struct CopyEntry of 488 bytes {
@@ -74,7 +74,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     /// else uses them at that time. Each written element is written by one copy only.
     pub unsafe fn copy(&self, pairs: &[(GpuPlace, GpuPlace)]) -> Result<()> {
         for (from, to) in pairs {
-            check_same(from, to)?;
+            check_same(from.kind(), to.kind())?;
         }
         let wide = |(from, to): &(GpuPlace, GpuPlace)| {
             CopyEntry::new(from, to).widest(to.dtype.size() as u64)
@@ -114,9 +114,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     /// # Safety
     /// As for [`KernelLauncher::copy`].
     pub unsafe fn convert(&self, from: &GpuPlace, to: &GpuPlace) -> Result<()> {
-        if from.layout.shape != to.layout.shape {
-            return Err(differ(from, to));
-        }
+        check_same((from.dtype, from.layout.shape), (from.dtype, to.layout.shape))?;
         if from.dtype == to.dtype {
             // SAFETY: the caller's promise.
             return unsafe { self.copy(&[(*from, *to)]) };
@@ -138,12 +136,7 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     /// # Safety
     /// As for [`KernelLauncher::copy`].
     pub unsafe fn combine(&self, from: &GpuPlace, to: &GpuPlace, subtracts: bool) -> Result<()> {
-        check_same(from, to)?;
-        if from.dtype == DType::Bool {
-            let what = if subtracts { "subtracted" } else { "added" };
-            let problem = format!("bool values cannot be {what}; convert them to numbers first");
-            return Err(Error::invalid("dtype", problem));
-        }
+        check_combined(from.kind(), to.kind(), subtracts)?;
         let kernel = format!("umbo_combine_{}", unsigned_name(from.dtype));
         let copy = std::iter::once(CopyEntry::new(from, to));
         // SAFETY: the caller's promise.
@@ -178,21 +171,4 @@ impl Fill {
         }
         (fill, width)
     }
-}
-
-fn check_same(from: &GpuPlace, to: &GpuPlace) -> Result<()> {
-    if from.dtype != to.dtype || from.layout.shape != to.layout.shape {
-        return Err(differ(from, to));
-    }
-    Ok(())
-}
-
-fn differ(from: &GpuPlace, to: &GpuPlace) -> Error {
-    Error::invalid(
-        "tensor",
-        format!(
-            "{} of shape {} does not fit into {} of shape {}; dtype and shape must agree",
-            from.dtype, from.layout.shape, to.dtype, to.layout.shape
-        ),
-    )
 }

@@ -2,7 +2,7 @@
 
 use crate::kernels::cuda::queue::{Address, plain};
 use crate::kernels::dtype::DType;
-use crate::kernels::layout::{Layout, MAX_RANK};
+use crate::kernels::layout::{Layout, MAX_RANK, Shape};
 use crate::kernels::strided;
 
 /// Elements in the memory of a device. Unlike a view of the host's memory it guarantees nothing: the functions that
@@ -18,6 +18,11 @@ pub struct GpuPlace {
 }
 
 impl GpuPlace {
+    /// Type and shape.
+    pub(super) fn kind(&self) -> (DType, Shape) {
+        (self.dtype, self.layout.shape)
+    }
+
     /// How many elements there are.
     pub fn elements(&self) -> u64 {
         self.layout.shape.elements() as u64

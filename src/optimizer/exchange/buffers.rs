@@ -6,28 +6,12 @@ use std::ops::Range;
 use std::slice;
 
 use crate::error::{Error, Result};
-use crate::executor::workers;
 use crate::kernels::dtype::DType;
 use crate::kernels::layout::{Layout, Shape};
-use crate::kernels::update::tiles::MOST_SLOTS;
 use crate::kernels::view::{Span, SpanMut, View, ViewMut};
-use parking_lot::Mutex;
 
-/// Memory for copies of state, one for each share of the work.
-#[derive(Default)]
-pub(in crate::optimizer) struct TrialMemory(pub Vec<Mutex<AlignedBytes>>);
-
-/// How many elements of state are copied at a time.
-pub(super) const TRIAL: usize = 1024;
-
-impl TrialMemory {
-    /// Reserves the memory for trials.
-    pub fn reserve(&mut self) -> Result<()> {
-        let shares = workers::count();
-        self.0.resize_with(self.0.len().max(shares), Mutex::default);
-        self.0.iter().try_for_each(|words| words.lock().resize(MOST_SLOTS * TRIAL * WORD))
-    }
-}
+/// Workers share elements at multiples of so many.
+pub(super) const BLOCK: usize = 64;
 
 /// Alignment, in bytes, of each contribution or sum in a message.
 pub(super) const WORD: usize = size_of::<u64>();

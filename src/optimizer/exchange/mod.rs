@@ -3,8 +3,10 @@
 //! Each rank updates its own part of every variable
 //! ([`VariableSharding`](crate::values::sharding::VariableSharding)), and keeps only the state of that part. Every
 //! rank sends to each other rank its contributions to that rank's part. It adds up the contributions to its own
-//! part with the loop that one process uses, in replica order, and updates its part. Then all ranks get the weights
-//! of all parts. So the bits are those of one process, and each rank sends and receives as much as in a ring. If
+//! part with the loop that one process uses, in replica order. Once all ranks have agreed, it updates its part, and
+//! all ranks get the weights of all parts. So the bits are those of one process, and each rank sends and receives as
+//! much as in a ring. If the engine fails in this last exchange, variables are partly updated: what needs all ranks
+//! fails from then on, and the job goes on from a checkpoint. If
 //! the contributions of a rank's replicas take more bytes than their sum in float64, or if runs were accumulated,
 //! that sum is sent instead. The exchange runs in rounds, and its results overwrite gradients that have been sent,
 //! so that it takes little memory; an update that fails has overwritten them. Norms are computed from the sums of
@@ -53,7 +55,6 @@ use crate::strategy::ranks::{
     agreement_of,
 };
 use crate::tensor::Tensor;
-use crate::values::variable::Variable;
 
 use participation::Participation;
 use sent::sums_are_sent;
@@ -213,7 +214,6 @@ impl<'a> Exchange<'a> {
             work.select(sources, plan, rule, None, |index| self.participation.has_variable(index))?;
             if divides {
                 work.divide(sources);
-                self.check_updating(work, sources)?;
             }
             lacks = work.prepare_state(&mut state.variables, sources, plan, rule)?;
             let mut shards = self.shards(sources, &work.indices());
@@ -222,9 +222,8 @@ impl<'a> Exchange<'a> {
                 let buffers = launcher.pack_on_device(&shards, sources)?;
                 return Ok((rows, (shards, buffers)));
             }
-            let ExchangeMemory { send, receive, scratch, .. } = &mut work.exchange;
+            let ExchangeMemory { send, receive, .. } = &mut work.exchange;
             shards.reserve(send, receive)?;
-            scratch.reserve()?;
             Ok((rows, (shards, None)))
         };
         let prepared = prepare();
@@ -251,16 +250,15 @@ impl<'a> Exchange<'a> {
             (collective, ()) = self.ranks.start_collective(call, take())?;
         }
         sources.consume();
-        let ExchangeMemory { send, receive, .. } = &mut work.exchange;
         match on_gpu {
             Some(buffers) => shards.exchange_between_gpus(&mut collective, sources, buffers)?,
             None => {
-                let memory = (&mut *send, &mut *receive);
-                shards.exchange(&mut collective, sources, launcher, memory, !divides)?;
+                let ExchangeMemory { send, receive, .. } = &mut work.exchange;
+                shards.exchange(&mut collective, sources, launcher, (send, receive), !divides)?;
             }
         }
         let measured = match any_measures && divides {
-            true => Some(shards.total_sums(&mut collective, send, receive)?),
+            true => Some(shards.total_sums(&mut collective, &mut work.exchange)?),
             false => None,
         };
         sources.exchanged = !divides;
@@ -268,10 +266,9 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    /// Does the part of an update that can fail. If each rank updates its part, it computes the weights of that, and
-    /// exchanges those of all parts. `prepared` is an error if this rank cannot; `options` adds the update's
-    /// settings, which must be equal on all ranks.
-    pub fn prepare_weights(
+    /// Does the part of an update that can fail. `prepared` is an error if this rank cannot; `options` adds the
+    /// update's settings, which must be equal on all ranks.
+    pub fn reserve_update(
         &self,
         prepared: Result<()>,
         work: &mut ApplyWork,
@@ -285,21 +282,7 @@ impl<'a> Exchange<'a> {
         let quantities = |add: &mut AddQuantity<'_>| options(work, add);
         let call = Call::to(CollectiveKind::Gradients, &"the exchange of new weights")
             .agreeing(&quantities);
-        let (mut collective, ()) = self.ranks.start_collective(call, prepared)?;
-        let ApplyWork {
-            items, exchange: ExchangeMemory { send, receive, scratch, shards }, ..
-        } = work;
-        let none = || Error::Internal("no gradients were exchanged".into());
-        let shards = shards.as_ref().ok_or_else(none)?;
-        if means.rule.measures() {
-            shards.measure(&mut collective, items, means, (send, receive))?;
-        }
-        let memory = (send, receive, &*scratch);
-        shards.exchange_weights(&mut collective, items, means, launcher, memory)?;
-        drop(collective);
-        let keys = items.iter().map(|item| means.sources.variables()[item.index].key());
-        self.ranks.updating().extend(keys);
-        Ok(())
+        self.ranks.start_collective(call, prepared).map(drop)
     }
 
     /// Prepares to accumulate the last run's contributions, those of all ranks if they accumulate together; claiming
@@ -403,20 +386,6 @@ impl<'a> Exchange<'a> {
         let landing = shards.items.first().and_then(|item| item.landing.as_ref());
         Ok(landing.map(ReservedTensor::tensor).cloned())
     }
-
-    /// Refuses variables whose weights will change before this update is carried out: the ranks would exchange
-    /// weights that are computed from the old ones.
-    fn check_updating(&self, work: &ApplyWork, sources: &GradientSources<'_>) -> Result<()> {
-        let updating = self.ranks.updating();
-        let variables = work.items.iter().map(|item| &sources.variables()[item.index]);
-        match variables.clone().find(|variable| updating.contains(&variable.key())) {
-            Some(variable) => Err(Error::precondition(format!(
-                "{variable:?}: another apply to it waits for the same commit point, and with several \
-                 ranks there can be one; do the second apply after the run"
-            ))),
-            None => Ok(()),
-        }
-    }
 }
 
 /// The runs that an apply accumulates: their weight, and whether the sums exist already, and only have to be made
@@ -425,17 +394,6 @@ impl<'a> Exchange<'a> {
 pub(super) struct Accumulated {
     pub weight: f64,
     pub are_made: bool,
-}
-
-/// Lets other updates use the variables of an update that was carried out or dropped.
-pub(super) fn forget_updating(ranks: &Ranks, work: &ApplyWork, variables: &[Variable]) {
-    let mut updating = ranks.updating();
-    for item in &work.items {
-        let key = variables[item.index].key();
-        if let Some(at) = updating.iter().position(|known| *known == key) {
-            updating.swap_remove(at);
-        }
-    }
 }
 
 /// Adds which variables are frozen and which are selected: a rank that froze other variables would send other

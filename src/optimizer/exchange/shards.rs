@@ -58,7 +58,7 @@ pub(in crate::optimizer) struct ShardedVariable {
     /// How its elements are divided over the ranks.
     pub(super) sharding: VariableSharding,
     pub(super) elements: usize,
-    /// The destination of this rank's part of the gradient, and of the other ranks' gradients or new weights.
+    /// The destination of this rank's part of the gradient, or of the gradients of all parts.
     pub(super) landing: Option<ReservedTensor>,
 }
 
@@ -175,7 +175,7 @@ impl Shards {
         of_ranks.map(|of| of.iter().map(tiles).sum::<usize>() * SUMS * WORD).collect()
     }
 
-    /// Sets the destination of each variable's gradient, and later of its new weights, to what `landing` returns.
+    /// Sets the destination of each variable's gradient to what `landing` returns.
     pub fn land(&mut self, mut landing: impl FnMut(usize) -> Result<Tensor>) -> Result<()> {
         self.items.iter_mut().try_for_each(|item| {
             item.landing = Some(ReservedTensor::of(landing(item.index)?)?);
@@ -207,11 +207,6 @@ impl ShardedVariable {
     pub fn gradient(&self) -> Option<Span<'static>> {
         // SAFETY: the apply that has claimed the gradients keeps them, and the received elements in them.
         self.landing.as_ref()?.reading().map(|gradient| unsafe { gradient.held() })
-    }
-
-    /// This rank's part of the gradient, or of the gradients of all parts, in host memory.
-    pub(super) fn landing(&self, range: &Range<usize>) -> Option<Span<'_>> {
-        Some(self.landing.as_ref()?.reading()?.part(range))
     }
 
     /// Elements of the variable, counted from where this rank's part begins.

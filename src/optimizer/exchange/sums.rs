@@ -8,7 +8,7 @@
 use std::array;
 use std::sync::atomic::Ordering;
 
-use super::buffers::{AlignedBytes, WORD, bytes_of, copy, padded, span, span_mut, take};
+use super::buffers::{AlignedBytes, BLOCK, WORD, bytes_of, copy, padded, span, span_mut, take};
 use super::sent::Sent;
 use super::shards::{ReceivedShard, ShardRange, ShardedVariable, Shards};
 use crate::cluster::communicator::{Incoming, Outgoing};
@@ -25,10 +25,8 @@ use crate::kernels::view::{Span, SpanMut};
 use crate::optimizer::launcher::ApplyLauncher;
 use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::sources::GradientSources;
+use crate::optimizer::workspace::ExchangeMemory;
 use crate::strategy::ranks::Collective;
-
-/// Workers share the sums of gradients at multiples of so many elements.
-const BLOCK: usize = 64;
 
 impl Shards {
     /// Writes what this rank sends in a round to `send`: for each rank and each of its ranges, the elements of
@@ -91,7 +89,13 @@ impl Shards {
             let places: Vec<_> = own.iter().map(place).collect();
             self.add_up(round, sources, receive, &places);
             if gathers {
-                let received = self.all_gather(collective, round, (send, receive), true)?;
+                let received = self.all_gather(collective, round, (send, receive))?;
+                let landed =
+                    |(_, ShardRange { item, range, .. }, elements): (_, &ShardRange, _)| {
+                        let to = self.items[*item].landing.as_ref()?;
+                        Some(ReceivedShard { elements, to, first: range.start })
+                    };
+                let received: Vec<_> = received.into_iter().filter_map(landed).collect();
                 done = done.and(launcher.land(&received));
             }
         }
@@ -118,15 +122,14 @@ impl Shards {
         Ok(packed)
     }
 
-    /// Sends the elements of this rank's part that are in `send`, and 8 more bytes, to all others. Returns the
-    /// received elements, and with `with_own` also those of this rank's part.
+    /// Sends the elements of this rank's part that are in `send`, and 8 more bytes, to all. Returns from which rank
+    /// each range is, and its elements.
     pub(super) fn all_gather<'r>(
         &'r self,
         collective: &mut Collective<'_>,
         round: usize,
         (send, receive): (&AlignedBytes, &'r mut AlignedBytes),
-        with_own: bool,
-    ) -> Result<Vec<ReceivedShard<'r>>> {
+    ) -> Result<Vec<(usize, &'r ShardRange, Span<'r>)>> {
         let counts = self.weight_counts(round);
         let to = Incoming::Host(&mut receive.bytes_mut()[..counts.iter().sum()]);
         let own = Outgoing::Host(&send.bytes()[..counts[self.rank]]);
@@ -137,14 +140,11 @@ impl Shards {
             let (of_rank, rest) = from.split_at(count);
             from = rest;
             let mut start = 0;
-            for ShardRange { item, range, .. } in self.of(rank, round) {
-                let ShardedVariable { dtype, landing, .. } = &self.items[*item];
-                let bytes = range.len() * dtype.size();
-                let elements = span(&of_rank[start..start + bytes], *dtype);
+            for range in self.of(rank, round) {
+                let dtype = self.items[range.item].dtype;
+                let bytes = range.range.len() * dtype.size();
+                received.push((rank, range, span(&of_rank[start..start + bytes], dtype)));
                 start += padded(bytes);
-                if let Some(to) = landing.as_ref().filter(|_| with_own || rank != self.rank) {
-                    received.push(ReceivedShard { elements, to, first: range.start });
-                }
             }
         }
         Ok(received)
@@ -154,8 +154,7 @@ impl Shards {
     pub fn total_sums(
         &self,
         collective: &mut Collective<'_>,
-        send: &mut AlignedBytes,
-        receive: &mut AlignedBytes,
+        ExchangeMemory { send, receive, .. }: &mut ExchangeMemory,
     ) -> Result<Vec<[f64; SUMS]>> {
         let counts = self.sum_counts();
         let own = counts[self.rank];

@@ -9,7 +9,7 @@ use crate::cluster::communicator::{Alone, Communicator};
 use crate::error::Result;
 use crate::observe::{self, Counter};
 use crate::values::sharding::Loads;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// The ranks that one strategy is spread over. A process alone is one rank.
 pub struct Ranks {
@@ -26,9 +26,6 @@ pub struct Ranks {
     pub(super) totals: Mutex<AllTotals>,
     /// How many bytes of sharded variables each rank has.
     pub(super) loads: Mutex<Loads>,
-    /// By [`Variable::key`](crate::values::variable::Variable::key), the variables whose updates wait for
-    /// a commit point.
-    pub(super) updating: Mutex<Vec<usize>>,
 }
 
 impl Ranks {
@@ -53,7 +50,6 @@ impl Ranks {
             series: Mutex::default(),
             totals: Mutex::default(),
             loads: Mutex::new(Loads::new(engine.size())),
-            updating: Mutex::default(),
         }
     }
 
@@ -69,11 +65,6 @@ impl Ranks {
         count(own.len(), bytes.len());
         self.engine.all_gather(own, &mut bytes, &vec![own.len(); size])?;
         Ok(bytes)
-    }
-
-    /// The variables whose updates wait for a commit point, by their keys.
-    pub(crate) fn updating(&self) -> MutexGuard<'_, Vec<usize>> {
-        self.updating.lock()
     }
 
     /// The communicator that connects the ranks.

@@ -68,7 +68,7 @@ pub fn gradients(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<A
     let devices = vec![strategy.parameter_device(); strategy.num_replicas()];
     let sum = LossReduction::Sum;
     let options = GradientsOptions { dtype: what.gradient, ..GradientsOptions::default() };
-    Gradients::with_options(strategy.id(), &devices, variables, sum, options)
+    Gradients::new(strategy.id(), &devices, variables, sum, options)
 }
 
 impl Model {

@@ -167,13 +167,8 @@ fn row(rounds: usize, table: &Table, rule: &str, replicas: usize) -> Result<Row>
     drop(initial);
     let devices = vec![strategy.parameter_device(); replicas];
     let choice = GradientsOptions { row_sparse: &[true], ..GradientsOptions::default() };
-    let gradients = Gradients::with_options(
-        strategy.id(),
-        &devices,
-        vec![variable],
-        LossReduction::Sum,
-        choice,
-    )?;
+    let gradients =
+        Gradients::new(strategy.id(), &devices, vec![variable], LossReduction::Sum, choice)?;
     let mut model = Model { table, gradients, replicas, step: 0 };
     let optimizer = Optimizer::new(strategy.id(), rule_of(rule)?, 1e-3)?;
     let slots = optimizer.rule().slots().len();

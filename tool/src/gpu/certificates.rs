@@ -173,6 +173,7 @@ fn train(
         strategy.compute_devices(),
         variables.clone(),
         LossReduction::Mean,
+        Default::default(),
     )?;
     let optimizer = Optimizer::new(strategy.id(), rule, 0.05)?;
     optimizer.configure(Settings { global_clip_norm: clip, ..Settings::default() })?;

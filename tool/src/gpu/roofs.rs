@@ -102,7 +102,8 @@ fn training(device: DeviceId, elements: &[usize]) -> Result<f64> {
         .collect::<Result<Vec<_>>>()?;
     let count = variables.len();
     let devices = strategy.compute_devices();
-    let gradients = Gradients::new(strategy.id(), devices, variables, LossReduction::Mean)?;
+    let gradients =
+        Gradients::new(strategy.id(), devices, variables, LossReduction::Mean, Default::default())?;
     let rule = Box::new(Adam::adamw(0.9, 0.999, 1e-7, 0.01)?);
     let optimizer = Optimizer::new(strategy.id(), rule, 1e-3)?;
     let mut seconds = Vec::with_capacity(ROUNDS);
