@@ -95,7 +95,7 @@ impl Strategy {
     }
 
     /// Another strategy such as the default one: one replica on `CPU:0`, which needs no thread.
-    pub(super) fn on_host() -> Result<Strategy> {
+    fn on_host() -> Result<Strategy> {
         environment::apply();
         let threading = Threading {
             bind: false,
@@ -106,6 +106,18 @@ impl Strategy {
         let config = StrategyConfig { is_default: true, is_strict: strict::is_on() };
         let layout = ReplicaLayout::of_devices(vec![DeviceId::HOST]);
         Strategy::build(layout, DeviceId::HOST, threading, config)
+    }
+
+    /// The strategy that is current where a program has made none: one replica on `CPU:0`. Never freed.
+    pub fn default_strategy() -> Strategy {
+        static DEFAULT: OnceLock<Strategy> = OnceLock::new();
+        if let Some(strategy) = DEFAULT.get() {
+            return strategy.clone();
+        }
+        // Before others wait for it: making one may log, and a sink may call the library.
+        let made =
+            Strategy::on_host().expect("one replica needs no thread and CPU:0 is always there");
+        DEFAULT.get_or_init(|| made).clone()
     }
 
     fn build(
