@@ -95,7 +95,7 @@ impl Strategy {
     }
 
     /// Another strategy such as the default one: one replica on `CPU:0`, which needs no thread.
-    fn on_host() -> Result<Strategy> {
+    pub(super) fn on_host() -> Result<Strategy> {
         environment::apply();
         let threading = Threading {
             bind: false,
