@@ -24,50 +24,32 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
 }
 
-/// The canonical status codes, with their usual numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-#[expect(missing_docs, reason = "the names are the field's standard terms")]
-pub enum Status {
-    Ok = 0,
-    Cancelled = 1,
-    Unknown = 2,
-    InvalidArgument = 3,
-    DeadlineExceeded = 4,
-    NotFound = 5,
-    AlreadyExists = 6,
-    PermissionDenied = 7,
-    ResourceExhausted = 8,
-    FailedPrecondition = 9,
-    Aborted = 10,
-    OutOfRange = 11,
-    Unimplemented = 12,
-    Internal = 13,
-    Unavailable = 14,
-    DataLoss = 15,
+listed! {
+    /// The canonical status codes, with their usual numbers.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(i32)]
+    #[expect(missing_docs, reason = "the names are the field's standard terms")]
+    pub enum Status {
+        Ok = 0,
+        Cancelled = 1,
+        Unknown = 2,
+        InvalidArgument = 3,
+        DeadlineExceeded = 4,
+        NotFound = 5,
+        AlreadyExists = 6,
+        PermissionDenied = 7,
+        ResourceExhausted = 8,
+        FailedPrecondition = 9,
+        Aborted = 10,
+        OutOfRange = 11,
+        Unimplemented = 12,
+        Internal = 13,
+        Unavailable = 14,
+        DataLoss = 15,
+    }
 }
 
 impl Status {
-    /// All codes, in the order of their numbers.
-    pub const ALL: [Status; 16] = [
-        Status::Ok,
-        Status::Cancelled,
-        Status::Unknown,
-        Status::InvalidArgument,
-        Status::DeadlineExceeded,
-        Status::NotFound,
-        Status::AlreadyExists,
-        Status::PermissionDenied,
-        Status::ResourceExhausted,
-        Status::FailedPrecondition,
-        Status::Aborted,
-        Status::OutOfRange,
-        Status::Unimplemented,
-        Status::Internal,
-        Status::Unavailable,
-        Status::DataLoss,
-    ];
-
     /// The status with this code, if there is one.
     pub fn from_code(code: i32) -> Option<Status> {
         usize::try_from(code).ok().and_then(|index| Self::ALL.get(index).copied())

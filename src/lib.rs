@@ -41,6 +41,26 @@
     reason = "these pages are for those who change the core: they are made with private items"
 )]
 
+/// Declares an enum with a list of all its variants, `ALL`.
+macro_rules! listed {
+    (
+        $(#[$about:meta])*
+        $visibility:vis enum $Enum:ident {
+            $($(#[$documentation:meta])* $Variant:ident = $number:literal,)+
+        }
+    ) => {
+        $(#[$about])*
+        $visibility enum $Enum {
+            $($(#[$documentation])* $Variant = $number,)+
+        }
+
+        impl $Enum {
+            /// All variants, in the order of their numbers.
+            $visibility const ALL: [$Enum; [$($Enum::$Variant),+].len()] = [$($Enum::$Variant),+];
+        }
+    };
+}
+
 pub mod checkpoint;
 pub mod cluster;
 pub mod collectives;

@@ -25,7 +25,7 @@ fn read(dataset: &Dataset) {
 fn sum(element: &Value) -> u64 {
     match element {
         Value::Tensor(tensor) => sum_of(tensor),
-        Value::Nest(fields) => fields.items().iter().map(sum).fold(0, u64::wrapping_add),
+        Value::Nest(nest) => nest.items().iter().map(sum).fold(0, u64::wrapping_add),
         other => panic!("files hold arrays, not {other:?}"),
     }
 }

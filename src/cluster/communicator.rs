@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::device::cuda::memory::DeviceMemory;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 
 /// The least and the greatest of the ranks' numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,6 +195,34 @@ pub trait Communicator: Send + Sync {
     /// Returns once all ranks have called it.
     fn barrier(&self) -> Result<()> {
         self.call(EngineCall::Barrier)
+    }
+
+    /// Makes a broadcast, a vote or a barrier for an engine that has none: out of gathering from all ranks.
+    fn by_all_gather(&self, call: EngineCall<'_>) -> Result<()> {
+        let size = self.size();
+        match call {
+            EngineCall::Broadcast { bytes, root } => {
+                let mut counts = vec![0; size];
+                counts[root] = bytes.len();
+                if self.rank() != root {
+                    return self.all_gather(&[], bytes, &counts);
+                }
+                let mut received = memory::list(bytes.len(), "bytes of a broadcast")?;
+                received.resize(bytes.len(), 0);
+                self.all_gather(bytes, &mut received, &counts)
+            }
+            EngineCall::Vote(vote) => {
+                let mut bytes = vec![0; size * size_of::<i64>()];
+                let counts = vec![size_of::<i64>(); size];
+                self.all_gather(&vote.least.to_ne_bytes(), &mut bytes, &counts)?;
+                for number in bytes.as_chunks().0.iter().map(|&bytes| i64::from_ne_bytes(bytes)) {
+                    vote.least = vote.least.min(number);
+                    vote.greatest = vote.greatest.max(number);
+                }
+                Ok(())
+            }
+            _ => self.vote(0).map(drop),
+        }
     }
 }
 

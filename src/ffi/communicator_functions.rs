@@ -3,7 +3,6 @@
 use super::prelude::*;
 use crate::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing, RankPlace, Vote};
 use crate::device::cuda::gpu::Gpu;
-use crate::error::memory;
 use crate::executor::sync::thread_number;
 
 /// Sends a part of `send` to each rank, and receives one from each. See umbo_communicator_all_to_all().
@@ -133,35 +132,6 @@ impl ProgramEngine {
         let thread = (!any_thread).then(thread_number);
         Ok(ProgramEngine { functions, user_data, thread, place })
     }
-
-    /// Makes a call that the program has no function for, by one that it has.
-    fn substitute(&self, call: EngineCall<'_>) -> Result<()> {
-        let size = self.place.size;
-        match call {
-            EngineCall::Broadcast { bytes, root } => {
-                let mut counts = vec![0; size];
-                counts[root] = bytes.len();
-                if self.place.rank != root {
-                    return self.all_gather(&[], bytes, &counts);
-                }
-                // What is sent and what is received are different memory.
-                let mut received = memory::list(bytes.len(), "bytes of a broadcast")?;
-                received.resize(bytes.len(), 0);
-                self.all_gather(bytes, &mut received, &counts)
-            }
-            EngineCall::Vote(vote) => {
-                let mut bytes = vec![0; size * size_of::<i64>()];
-                let counts = vec![size_of::<i64>(); size];
-                self.all_gather(&vote.least.to_ne_bytes(), &mut bytes, &counts)?;
-                for number in bytes.as_chunks().0.iter().map(|&bytes| i64::from_ne_bytes(bytes)) {
-                    vote.least = vote.least.min(number);
-                    vote.greatest = vote.greatest.max(number);
-                }
-                Ok(())
-            }
-            _ => self.vote(0).map(drop),
-        }
-    }
 }
 
 /// The address of so many bytes for C, NULL if there are none; and the GPU that they lie on.
@@ -242,7 +212,7 @@ impl Communicator for ProgramEngine {
                 // SAFETY: as above.
                 call(None, || unsafe { function(data) })
             }
-            which => self.substitute(which),
+            which => self.by_all_gather(which),
         }
     }
 

@@ -69,36 +69,38 @@ pub struct umbo_error_info {
 
 /// A failure as C sees it.
 struct FailureRecord {
-    status: umbo_status,
-    replica: i32,
-    device: CString,
-    message: CString,
-    payload: *mut c_void,
-    payload_destroy: umbo_destroy_fn,
+    /// What C gets. It points to the texts beside it and into the error.
+    info: umbo_error_info,
+    _message: CString,
+    _device: CString,
 }
 
 impl FailureRecord {
     fn new(error: &Error) -> FailureRecord {
+        FailureRecord::of(error, -1, CString::default())
+    }
+
+    fn of_replica(failure: &ReplicaFailure) -> FailureRecord {
+        let replica = i32::try_from(failure.replica).unwrap_or(i32::MAX);
+        FailureRecord::of(&failure.error, replica, c_string(&failure.device))
+    }
+
+    fn of(error: &Error, replica: i32, device: CString) -> FailureRecord {
         let payload = match error.unnamed() {
             Error::Callback { payload: Some(payload), .. } => payload.downcast_ref::<UserData>(),
             _ => None,
         };
-        FailureRecord {
+        let message = c_string(error);
+        let info = umbo_error_info {
             status: error.status().code(),
-            replica: -1,
-            device: CString::default(),
-            message: c_string(error),
+            replica,
+            device: device.as_ptr(),
+            message: message.as_ptr(),
             payload: payload.map_or(ptr::null_mut(), UserData::pointer),
             payload_destroy: payload.and_then(UserData::destroy),
-        }
-    }
-
-    fn of_replica(failure: &ReplicaFailure) -> FailureRecord {
-        FailureRecord {
-            replica: i32::try_from(failure.replica).unwrap_or(i32::MAX),
-            device: c_string(&failure.device),
-            ..FailureRecord::new(&failure.error)
-        }
+            ..Default::default()
+        };
+        FailureRecord { info, _message: message, _device: device }
     }
 }
 
@@ -213,16 +215,8 @@ pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_in
         return UMBO_STATUS_INVALID_ARGUMENT;
     };
     let found = last(|last| {
-        let record = usize::try_from(index).ok().and_then(|index| last.records.get(index))?;
-        Some(umbo_error_info {
-            struct_size: size_of::<umbo_error_info>(),
-            status: record.status,
-            replica: record.replica,
-            device: record.device.as_ptr(),
-            message: record.message.as_ptr(),
-            payload: record.payload,
-            payload_destroy: record.payload_destroy,
-        })
+        let index = usize::try_from(index).ok()?;
+        last.records.get(index).map(|record| record.info)
     });
     let Some(found) = found.flatten() else { return UMBO_STATUS_OUT_OF_RANGE };
     info.write(found);

@@ -4,44 +4,29 @@ use std::fmt;
 
 use half::{bf16, f16};
 
-/// The type of a tensor's elements. The numbers are those of the C constants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(i32)]
-#[expect(missing_docs, reason = "the names say all")]
-pub enum DType {
-    Float16 = 1,
-    BFloat16 = 2,
-    Float32 = 3,
-    Float64 = 4,
-    Int8 = 5,
-    Int16 = 6,
-    Int32 = 7,
-    Int64 = 8,
-    UInt8 = 9,
-    UInt16 = 10,
-    UInt32 = 11,
-    UInt64 = 12,
-    Bool = 13,
+listed! {
+    /// The type of a tensor's elements. The numbers are those of the C constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[repr(i32)]
+    #[expect(missing_docs, reason = "the names say all")]
+    pub enum DType {
+        Float16 = 1,
+        BFloat16 = 2,
+        Float32 = 3,
+        Float64 = 4,
+        Int8 = 5,
+        Int16 = 6,
+        Int32 = 7,
+        Int64 = 8,
+        UInt8 = 9,
+        UInt16 = 10,
+        UInt32 = 11,
+        UInt64 = 12,
+        Bool = 13,
+    }
 }
 
 impl DType {
-    /// All element types, in the order of their numbers.
-    pub const ALL: [DType; 13] = [
-        DType::Float16,
-        DType::BFloat16,
-        DType::Float32,
-        DType::Float64,
-        DType::Int8,
-        DType::Int16,
-        DType::Int32,
-        DType::Int64,
-        DType::UInt8,
-        DType::UInt16,
-        DType::UInt32,
-        DType::UInt64,
-        DType::Bool,
-    ];
-
     /// The numeric types: all types except bool.
     pub const NUMERIC: &[DType] = match DType::ALL.split_last() {
         Some((DType::Bool, numbers)) => numbers,

@@ -1,40 +1,30 @@
 //! The phases of a step's time, and the byte counters.
 
-/// A phase of a step's time. The numbers are those of the C constants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Phase {
-    /// Waiting for, or making, the next element.
-    Input = 0,
-    /// Splitting a batch into the replicas' parts.
-    Split = 1,
-    /// Copying tensors, between devices too.
-    Copy = 2,
-    /// The program's callback.
-    Compute = 3,
-    /// A replica is idle: others compute, or it is being woken.
-    Wait = 4,
-    /// Reductions, gathers and the functions of merge calls.
-    Reduce = 5,
-    /// Updates of variables, and other work at the commit point.
-    Update = 6,
-    /// Communication between processes.
-    Exchange = 7,
+listed! {
+    /// A phase of a step's time. The numbers are those of the C constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(usize)]
+    pub enum Phase {
+        /// Waiting for, or making, the next element.
+        Input = 0,
+        /// Splitting a batch into the replicas' parts.
+        Split = 1,
+        /// Copying tensors, between devices too.
+        Copy = 2,
+        /// The program's callback.
+        Compute = 3,
+        /// A replica is idle: others compute, or it is being woken.
+        Wait = 4,
+        /// Reductions, gathers and the functions of merge calls.
+        Reduce = 5,
+        /// Updates of variables, and other work at the commit point.
+        Update = 6,
+        /// Communication between processes.
+        Exchange = 7,
+    }
 }
 
 impl Phase {
-    /// All phases, in the order of their numbers.
-    pub const ALL: [Phase; 8] = [
-        Phase::Input,
-        Phase::Split,
-        Phase::Copy,
-        Phase::Compute,
-        Phase::Wait,
-        Phase::Reduce,
-        Phase::Update,
-        Phase::Exchange,
-    ];
-
     /// `input`, `split` and so on.
     pub fn name(self) -> &'static str {
         const NAMES: ByPhase<&str> =

@@ -136,7 +136,10 @@ impl StepRecord {
         // The caller's functions release what the caller passed to the run. They may call the library, but must
         // not wait for this step.
         let frame = Frame::Release { strategy: strategy.id() };
-        let release = || with_frame(frame, || Ok(drop(self.clear())));
+        let release = || {
+            with_frame(frame, || drop(self.clear()));
+            Ok(())
+        };
         if let Err(panic) = caught(release) {
             log::log(Level::Error, || format!("releasing what an abandoned run held: {panic}"));
         }

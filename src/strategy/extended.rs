@@ -1,10 +1,11 @@
 //! For authors of custom optimizers and training loops: updates of variables in cross-replica context, and values
 //! made for each replica.
 
+use std::slice;
+
 use super::central_storage::Strategy;
 use super::context::{Current, current, require_cross_replica};
-use super::operation::Operation;
-use super::step::ReplicaContext;
+use super::merge::{MergeCall, Operation};
 use super::variables;
 use crate::error::Result;
 use crate::values::Value;
@@ -35,7 +36,13 @@ impl Strategy {
         if let Current::Replica(context) = current()
             && context.strategy().is_same(self)
         {
-            return update_in_replica(&context, variable, arguments, function);
+            let operation = Operation::writing(slice::from_ref(variable), "update");
+            let target = variable.clone();
+            let merge = move |strategy: &Strategy, calls: &mut [&mut MergeCall]| {
+                let first = calls.first().and_then(|call| call.arguments.as_ref());
+                strategy.update_here(&target, first, function)
+            };
+            return context.synchronize(operation, arguments.cloned(), Box::new(merge));
         }
         require_cross_replica(self)?;
         self.update_here(variable, arguments, function)
@@ -80,22 +87,4 @@ impl Strategy {
             }
         }
     }
-}
-
-fn update_in_replica(
-    context: &ReplicaContext,
-    variable: &Variable,
-    arguments: Option<&Value>,
-    function: impl FnOnce(&Variable, Option<Value>) -> Result<Option<Value>> + Send + 'static,
-) -> Result<Option<Value>> {
-    let operation = Operation::writing(std::slice::from_ref(variable), "update");
-    let target = variable.clone();
-    context.synchronize(
-        operation,
-        arguments.cloned(),
-        Box::new(move |strategy, calls| {
-            let first = calls.first().and_then(|call| call.arguments.as_ref());
-            strategy.update_here(&target, first, function)
-        }),
-    )
 }

@@ -14,8 +14,7 @@
 //! - [`ranks`]: processes whose replicas run in sync, and how they meet;
 //! - [`options`]: how a strategy is set up, and what the choices come to;
 //! - `devices`, `threads`, `steps`, `registry`: what a strategy consists of; [`central_storage`]: the strategy
-//!   itself;
-//! - `default_strategy`: the one that is current where a program has made none;
+//!   itself, and the one that is current where a program has made none;
 //! - `fingerprint`: whether all ranks have the same weights;
 //! - [`creator`], `creations`: variables that are about to be made;
 //! - `lending`, `slot`: what a step lends to its replicas, and what they leave; `step`: the record of one step, and the context by which a replica finds it;
@@ -41,7 +40,6 @@ pub mod context;
 pub mod creation;
 mod creations;
 pub mod creator;
-mod default_strategy;
 mod devices;
 mod dispatch;
 mod draining;

@@ -6,7 +6,6 @@ pub mod indexed_slices;
 pub mod initial;
 pub mod limits;
 pub mod nest;
-mod per_replica;
 pub mod sharding;
 mod shown;
 mod text;
@@ -24,7 +23,6 @@ use crate::text::Text;
 use indexed_slices::IndexedSlices;
 use limits::NestSize;
 use nest::{Nest, NestKind};
-pub use per_replica::{Component, PerReplica};
 use variable::Variable;
 pub use view::VariableView;
 
@@ -47,27 +45,89 @@ pub enum Value {
     IndexedSlices(Arc<IndexedSlices>),
 }
 
-impl From<Component> for Value {
-    fn from(component: Component) -> Value {
-        match component {
-            Component::Tensor(tensor) => Value::Tensor(tensor),
-            Component::IndexedSlices(slices) => Value::IndexedSlices(slices),
-        }
-    }
+/// One component per replica: tensors or indexed slices.
+#[derive(Debug)]
+pub struct PerReplica(Components);
+
+#[derive(Debug)]
+enum Components {
+    /// All are tensors.
+    Dense(Vec<Tensor>),
+    /// At least one component is indexed slices.
+    Mixed(Vec<Value>),
 }
 
 impl PerReplica {
+    /// How many components there are: one or more.
+    pub fn count(&self) -> usize {
+        match &self.0 {
+            Components::Dense(components) => components.len(),
+            Components::Mixed(components) => components.len(),
+        }
+    }
+
+    /// The component of `replica`, if there is one.
+    pub fn component(&self, replica: usize) -> Option<Value> {
+        match &self.0 {
+            Components::Dense(components) => components.get(replica).cloned().map(Value::Tensor),
+            Components::Mixed(components) => components.get(replica).cloned(),
+        }
+    }
+
     /// All components as values, in replica order.
     pub fn values(&self) -> Vec<Value> {
-        let components = (0..self.count()).filter_map(|replica| self.component(replica));
-        components.map(Value::from).collect()
+        (0..self.count()).filter_map(|replica| self.component(replica)).collect()
+    }
+
+    /// Whether all components are tensors.
+    pub fn is_dense(&self) -> bool {
+        matches!(self.0, Components::Dense(_))
+    }
+
+    /// The components, in replica order, if all are tensors ([`PerReplica::is_dense`]); else an empty slice.
+    pub fn components(&self) -> &[Tensor] {
+        if let Components::Dense(components) = &self.0 { components } else { &[] }
+    }
+
+    /// The components, which the input pipeline that alone owns them reuses in place; an empty slice if not all are
+    /// tensors.
+    pub fn components_mut(&mut self) -> &mut [Tensor] {
+        if let Components::Dense(components) = &mut self.0 { components } else { &mut [] }
+    }
+
+    fn too_short(&self, replica: usize) -> Error {
+        let count = self.count();
+        let problem =
+            format!("a per-replica value of {count} components has none for replica {replica}");
+        Error::out_of_range("value", problem)
+    }
+
+    /// The component of `replica`, if it is a tensor.
+    fn dense(&self, replica: usize) -> Option<&Tensor> {
+        match &self.0 {
+            Components::Dense(components) => components.get(replica),
+            Components::Mixed(components) => components.get(replica)?.as_tensor(),
+        }
+    }
+
+    /// The size of the first dimension of the component of `replica`.
+    fn rows(&self, replica: usize) -> Option<u64> {
+        let shape = match self.component(replica)? {
+            Value::IndexedSlices(slices) => slices.values().shape(),
+            component => component.as_tensor()?.shape(),
+        };
+        shape.first().map(|&size| size as u64)
     }
 }
 
 impl Value {
     /// A per-replica value of these components.
     pub fn per_replica(components: Vec<Tensor>) -> Result<Value> {
-        Ok(Value::PerReplica(Arc::new(PerReplica::new(components)?)))
+        if components.is_empty() {
+            let problem = "none; a per-replica value has one or more";
+            return Err(Error::invalid("components", problem));
+        }
+        Ok(Value::PerReplica(Arc::new(PerReplica(Components::Dense(components)))))
     }
 
     /// A per-replica value of these components, each a tensor or indexed slices. If the components are nests of one
@@ -76,18 +136,18 @@ impl Value {
         if components.iter().any(Value::is_nest) {
             return Value::merge(&components, true, "components");
         }
-        let component = |(replica, value): (usize, &Value)| {
-            value.as_component().ok_or_else(|| {
-                let kind = value.kind_name();
-                let problem = format!(
-                    "{kind} where a tensor or indexed slices are expected; make a per-replica value of each \
-                     leaf, and a nest of those"
-                );
-                Error::invalid(format!("components[{replica}]"), problem)
-            })
-        };
-        let components = components.iter().enumerate().map(component);
-        Ok(Value::PerReplica(Arc::new(PerReplica::of(components.collect::<Result<_>>()?)?)))
+        if let Some(replica) = components.iter().position(|value| !value.is_component()) {
+            let kind = components[replica].kind_name();
+            let problem = format!(
+                "{kind} where a tensor or indexed slices are expected; make a per-replica value of each leaf, \
+                 and a nest of those"
+            );
+            return Err(Error::invalid(format!("components[{replica}]"), problem));
+        }
+        match components.iter().map(|value| value.as_tensor().cloned()).collect() {
+            Some(tensors) => Value::per_replica(tensors),
+            None => Ok(Value::PerReplica(Arc::new(PerReplica(Components::Mixed(components))))),
+        }
     }
 
     /// Indexed slices; see [`IndexedSlices::new`].
@@ -95,13 +155,13 @@ impl Value {
         Ok(Value::IndexedSlices(Arc::new(IndexedSlices::new(values, indices, dense_shape)?)))
     }
 
-    /// The value as a component of a per-replica value, if it can be one.
-    fn as_component(&self) -> Option<Component> {
-        match self {
-            Value::Tensor(tensor) => Some(Component::Tensor(tensor.clone())),
-            Value::IndexedSlices(slices) => Some(Component::IndexedSlices(Arc::clone(slices))),
-            _ => None,
-        }
+    /// Whether it can be a component of a per-replica value.
+    fn is_component(&self) -> bool {
+        matches!(self, Value::Tensor(_) | Value::IndexedSlices(_))
+    }
+
+    fn as_tensor(&self) -> Option<&Tensor> {
+        if let Value::Tensor(tensor) = self { Some(tensor) } else { None }
     }
 
     /// A tuple of these items.
@@ -186,7 +246,7 @@ impl Value {
             Value::Tensor(_) | Value::Variable(_) | Value::IndexedSlices(_) => {
                 return Err(Error::invalid("value", format!("{} has no items", self.kind_name())));
             }
-            Value::PerReplica(value) => value.component(index).map(Value::from),
+            Value::PerReplica(value) => value.component(index),
             Value::Nest(nest) => nest.items().get(index).cloned(),
         };
         item.ok_or_else(|| {
@@ -260,7 +320,7 @@ impl Value {
             Value::Tensor(tensor) => Ok(tensor),
             Value::PerReplica(value) => {
                 value.dense(replica).ok_or_else(|| match value.component(replica) {
-                    Some(component) => other(&component.into()),
+                    Some(component) => other(&component),
                     None => value.too_short(replica),
                 })
             }
@@ -273,8 +333,7 @@ impl Value {
     pub fn component(&self, replica: usize) -> Result<Value> {
         self.map_leaves(&mut |leaf| match leaf {
             Value::PerReplica(value) => {
-                let component = value.component(replica).map(Value::from);
-                component.ok_or_else(|| value.too_short(replica))
+                value.component(replica).ok_or_else(|| value.too_short(replica))
             }
             other => Ok(other.clone()),
         })
@@ -346,7 +405,7 @@ impl Value {
             if !always_wrap && parts.iter().all(|part| part.is_same_leaf(first)) {
                 return Ok(first.clone());
             }
-            let wrong = parts.iter().enumerate().find(|(_, part)| part.as_component().is_none());
+            let wrong = parts.iter().enumerate().find(|(_, part)| !part.is_component());
             return match wrong {
                 None => Value::per_replica_of(parts.to_vec()),
                 Some((replica, part)) if !is_of_kind(part) => Err(mismatch(replica, part)),
@@ -387,7 +446,7 @@ impl Value {
 
     /// The value in which tensors and indexed slices are per-replica values of one component.
     pub fn of_replicas(&self) -> Result<Value> {
-        self.map_leaves(&mut |leaf| match leaf.as_component().is_some() {
+        self.map_leaves(&mut |leaf| match leaf.is_component() {
             true => Value::per_replica_of(vec![leaf.clone()]),
             false => Ok(leaf.clone()),
         })

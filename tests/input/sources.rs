@@ -1,6 +1,5 @@
 //! Tensor slices, structures, element specs.
 
-
 use crate::common::{all, counting, fails, ints, numbers, read, rest};
 use umbo::device::DeviceId;
 use umbo::error::Status;

@@ -126,9 +126,7 @@ fn header(skeleton: &str, sources: &SourceItems, zeros: &Zeros) -> Result<String
     while let Some(line) = lines.next() {
         if let Some(noun) = directive(line, "handle ") {
             let special = lines.by_ref().take_while(|line| directive(line, "end").is_none());
-            for (item, body) in ownership(noun, special) {
-                inline_function(&item, &body, &mut text);
-            }
+            ownership(noun, special.map(str::to_owned).collect(), &mut text);
         } else if let Some(file) = directive(line, "declarations ") {
             let items = sources.get(file).ok_or_else(|| format!("{file} is not there"))?;
             declare(items, zeros, &mut text).map_err(|problem| format!("{file}: {problem}"))?;
@@ -157,55 +155,38 @@ fn header(skeleton: &str, sources: &SourceItems, zeros: &Zeros) -> Result<String
     Ok(text)
 }
 
-/// The functions that retain and release handles of a type, and the bodies of these. `special` is what
-/// there is to know about the release of the last handle.
-fn ownership<'a>(noun: &str, special: impl Iterator<Item = &'a str>) -> [(Declaration, String); 2] {
-    let words = noun.replace('_', " ");
-    let kind = format!("UMBO_HANDLE_{}", noun.to_uppercase());
-    let name = |verb| format!("umbo_{noun}_{verb}");
+/// The inline functions that retain and release handles of a noun. `special` says more about the release.
+fn ownership(noun: &str, special: Vec<String>, text: &mut String) {
+    let (words, kind) = (noun.replace('_', " "), format!("UMBO_HANDLE_{}", noun.to_uppercase()));
     let handle = format!("const umbo_{noun} *{noun}");
-    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-    let retain = Declaration {
-        documentation: lines(&format!("Makes another handle to the same {words}: umbo_retain().")),
-        name: name("retain"),
-        kind: DeclarationKind::Function {
-            returns: "umbo_status".into(),
-            parameters: vec![handle.clone(), format!("umbo_{noun} **retained")],
-        },
-        is_begun: false,
-    };
-    let mut release = lines("Releases a handle: umbo_release().");
-    let special: Vec<_> = special.map(str::to_owned).collect();
+    let retain = format!("Makes another handle to the same {words}: umbo_retain().");
+    let mut release = vec!["Releases a handle: umbo_release().".to_owned()];
     if !special.is_empty() {
         release.push(String::new());
         release.extend(special);
     }
-    let parameters = vec![handle];
-    let returns = "void".into();
-    let release = Declaration {
-        documentation: release,
-        name: name("release"),
-        kind: DeclarationKind::Function { returns, parameters },
-        is_begun: false,
-    };
-    let retained = format!("return umbo_retain({noun}, {kind}, retained);");
-    [(retain, retained), (release, format!("umbo_release({noun}, {kind});"))]
-}
-
-/// An inline function with its documentation.
-fn inline_function(item: &Declaration, body: &str, text: &mut String) {
-    let DeclarationKind::Function { returns, parameters } = &item.kind else { return };
-    text.push('\n');
-    comment(&item.documentation, "", text);
-    let mut signature = String::new();
-    let must_use = if returns == "umbo_status" { "UMBO_MUST_USE " } else { "" };
-    prototype(
-        &format!("{must_use}static inline {returns} {}(", item.name),
-        parameters,
-        &mut signature,
-    );
-    let signature = signature.trim_end().trim_end_matches(';');
-    text.push_str(&format!("{signature} {{\n  {body}\n}}\n"));
+    let functions = [
+        (
+            vec![retain],
+            format!("UMBO_MUST_USE static inline umbo_status umbo_{noun}_retain("),
+            vec![handle.clone(), format!("umbo_{noun} **retained")],
+            format!("return umbo_retain({noun}, {kind}, retained);"),
+        ),
+        (
+            release,
+            format!("static inline void umbo_{noun}_release("),
+            vec![handle],
+            format!("umbo_release({noun}, {kind});"),
+        ),
+    ];
+    for (documentation, start, parameters, body) in functions {
+        text.push('\n');
+        comment(&documentation, "", text);
+        let mut signature = String::new();
+        prototype(&start, &parameters, &mut signature);
+        let signature = signature.trim_end().trim_end_matches(';');
+        text.push_str(&format!("{signature} {{\n  {body}\n}}\n"));
+    }
 }
 
 /// What a directive of this name says, if the line is one.

@@ -19,48 +19,34 @@ const TEXT_AT: usize = WORDS * size_of::<u64>();
 /// How long a text may be.
 const TEXT: usize = BYTES - TEXT_AT;
 
-/// The purpose of a collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum CollectiveKind {
-    /// A strategy is made.
-    Strategy = 1,
-    /// A variable is made.
-    Variable = 2,
-    /// A run begins.
-    Run = 3,
-    /// The commit point of a step, or of a change outside of one.
-    Commit = 4,
-    /// A value is gathered from all ranks.
-    Value = 5,
-    /// A value is reduced.
-    Reduce = 6,
-    /// A variable is written in replica context.
-    Assign = 7,
-    /// An update exchanges gradients.
-    Gradients = 8,
-    /// Weights are compared.
-    Fingerprint = 9,
-    /// A part of the input is taken.
-    Input = 10,
-    /// Sharded state is gathered.
-    State = 11,
-}
-
-impl CollectiveKind {
-    const ALL: [CollectiveKind; 11] = [
-        CollectiveKind::Strategy,
-        CollectiveKind::Variable,
-        CollectiveKind::Run,
-        CollectiveKind::Commit,
-        CollectiveKind::Value,
-        CollectiveKind::Reduce,
-        CollectiveKind::Assign,
-        CollectiveKind::Gradients,
-        CollectiveKind::Fingerprint,
-        CollectiveKind::Input,
-        CollectiveKind::State,
-    ];
+listed! {
+    /// The purpose of a collective.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(u8)]
+    pub(crate) enum CollectiveKind {
+        /// A strategy is made.
+        Strategy = 1,
+        /// A variable is made.
+        Variable = 2,
+        /// A run begins.
+        Run = 3,
+        /// The commit point of a step, or of a change outside of one.
+        Commit = 4,
+        /// A value is gathered from all ranks.
+        Value = 5,
+        /// A value is reduced.
+        Reduce = 6,
+        /// A variable is written in replica context.
+        Assign = 7,
+        /// An update exchanges gradients.
+        Gradients = 8,
+        /// Weights are compared.
+        Fingerprint = 9,
+        /// A part of the input is taken.
+        Input = 10,
+        /// Sharded state is gathered.
+        State = 11,
+    }
 }
 
 /// The descriptor of one rank.

@@ -51,9 +51,12 @@ impl Ranks {
         let (end, all) =
             (!(own.len() as u64), counts.iter().max().map_or(0, |&all| all.min(MOST) as usize));
         own.resize(all, end);
+        if all == 0 {
+            return Ok(None);
+        }
         let hashes = self.words(&own)?;
         // A rank without quantities differs in none.
-        let of_ranks = hashes.chunks(all.max(1)).zip(&counts).filter(|(_, count)| **count > 0);
+        let of_ranks = hashes.chunks(all).zip(&counts).filter(|(_, count)| **count > 0);
         let of_ranks: Vec<&[u64]> = of_ranks.map(|(hashes, _)| hashes).collect();
         let differs = |at: &usize| of_ranks.iter().any(|of| of[*at] != of_ranks[0][*at]);
         let Some(first) = (0..all).find(differs) else { return Ok(None) };

@@ -22,40 +22,18 @@ pub(crate) type AddQuantity<'a> = dyn FnMut(&dyn fmt::Display, Quantity<'_>) + '
 /// A function that passes all quantities of a rank to an [`AddQuantity`], always in the same order.
 pub(crate) type Quantities<'a> = dyn Fn(&mut AddQuantity<'_>) + 'a;
 
-impl From<u64> for Quantity<'_> {
-    fn from(count: u64) -> Self {
-        Quantity::Count(count)
-    }
+macro_rules! quantities {
+    ($($type:ty => $Variant:ident),+ $(,)?) => { $(
+        impl<'a> From<$type> for Quantity<'a> {
+            fn from(quantity: $type) -> Self {
+                Quantity::$Variant(quantity as _)
+            }
+        }
+    )+ };
 }
 
-impl From<usize> for Quantity<'_> {
-    fn from(count: usize) -> Self {
-        Quantity::Count(count as u64)
-    }
-}
-
-impl From<f64> for Quantity<'_> {
-    fn from(number: f64) -> Self {
-        Quantity::Number(number)
-    }
-}
-
-impl From<bool> for Quantity<'_> {
-    fn from(flag: bool) -> Self {
-        Quantity::Flag(flag)
-    }
-}
-
-impl<'a> From<&'a str> for Quantity<'a> {
-    fn from(words: &'a str) -> Self {
-        Quantity::Words(words)
-    }
-}
-
-impl<'a> From<&'a [usize]> for Quantity<'a> {
-    fn from(sizes: &'a [usize]) -> Self {
-        Quantity::Sizes(sizes)
-    }
+quantities! {
+    u64 => Count, usize => Count, f64 => Number, bool => Flag, &'a str => Words, &'a [usize] => Sizes,
 }
 
 impl<'a, T: Into<Quantity<'a>>> From<Option<T>> for Quantity<'a> {
