@@ -157,11 +157,6 @@ impl Accumulation {
         }
     }
 
-    /// Whether a variable is row-sparse.
-    pub(super) fn has_row_sparse(&self) -> bool {
-        !self.row_sparse.is_empty()
-    }
-
     /// Which variables are row-sparse.
     pub(super) fn row_sparse(&self) -> impl Iterator<Item = usize> {
         self.row_sparse.iter().copied()

@@ -174,10 +174,6 @@ impl ApplyLauncher for Gpu {
         })
     }
 
-    fn has_memory_of_its_own(&self) -> bool {
-        true
-    }
-
     fn pack_on_device(
         &'static self,
         shards: &Shards,

@@ -293,7 +293,7 @@ fn prepare_update(
     rates: Rates,
     last: &mut Option<(Rates, Running, Scalars)>,
 ) -> Result<PreparedUpdate> {
-    let known = variables.at(position);
+    let [known] = variables.run(position, 1) else { unreachable!("it is known") };
     let buffer = known.prepare_visible()?;
     if known.is_claimed() {
         return Err(Error::precondition(format!(

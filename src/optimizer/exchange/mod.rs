@@ -92,8 +92,7 @@ impl<'a> Exchange<'a> {
             return Ok(Exchange::of_own(ranks));
         }
         let on_gpu = ranks.moves_memory_of_gpus()
-            && launcher_of(gradients.variables())
-                .is_ok_and(|launcher| launcher.has_memory_of_its_own());
+            && gradients.variables().iter().all(|of| !of.device().is_host_memory());
         let own = Participation::write(sources);
         let runs = sources.accumulation.runs;
         let agreed =
@@ -163,12 +162,6 @@ impl<'a> Exchange<'a> {
         sources.merge_rows(false, |index| rows.of_variable(index))
     }
 
-    /// How the variables in `selected` are sharded, and in which round each range is sent.
-    fn shards(&self, sources: &GradientSources<'_>, selected: &[usize]) -> Shards {
-        let round = if self.route == Route::WholeOnGpus { usize::MAX } else { ROUND };
-        Shards::new(self.ranks, &self.participation, sources, selected, round)
-    }
-
     /// Starts a collective with what was `prepared`: the rows that are sent, and more.
     fn start_collective<T>(
         &self,
@@ -210,14 +203,15 @@ impl<'a> Exchange<'a> {
                 work.divide(sources);
             }
             lacks = work.prepare_state(&mut state.variables, sources, plan, rule)?;
-            let mut shards = self.shards(sources, &work.indices());
+            let round = if self.route == Route::WholeOnGpus { usize::MAX } else { ROUND };
+            let (ranks, participation) = (self.ranks, &self.participation);
+            let mut shards = Shards::new(ranks, participation, sources, &work.indices(), round);
             shards.land(|index| sources.landing(index, divides))?;
             if self.route == Route::WholeOnGpus {
                 let buffers = launcher.pack_on_device(&shards, sources)?;
                 return Ok((rows, (shards, buffers)));
             }
-            let ExchangeMemory { send, receive, .. } = &mut work.exchange;
-            shards.reserve(send, receive)?;
+            shards.reserve(&mut work.exchange)?;
             Ok((rows, (shards, None)))
         };
         let prepared = prepare();
@@ -228,7 +222,7 @@ impl<'a> Exchange<'a> {
         let (any_measures, any_lacks) = collective
             .numbers()
             .fold((false, false), |any, [one, other]| (any.0 || one != 0, any.1 || other != 0));
-        if any_lacks || sources.accumulation.has_row_sparse() {
+        if any_lacks || sources.accumulation.row_sparse().next().is_some() {
             // A rank that fails here reports it before any gradient is overwritten.
             let rows = collective.all_gather(&rows)?;
             drop(collective);
@@ -247,8 +241,8 @@ impl<'a> Exchange<'a> {
         match on_gpu {
             Some(buffers) => shards.exchange_between_gpus(&mut collective, sources, buffers)?,
             None => {
-                let ExchangeMemory { send, receive, .. } = &mut work.exchange;
-                shards.exchange(&mut collective, sources, launcher, (send, receive), !divides)?;
+                let memory = &mut work.exchange;
+                shards.exchange(&mut collective, sources, launcher, memory, !divides)?;
             }
         }
         let measured = match any_measures && divides {
@@ -291,14 +285,14 @@ impl<'a> Exchange<'a> {
             return sources.merge_own_rows(&chosen).map(|()| None);
         }
         let variable = &sources.variables()[index];
-        let ExchangeMemory { mut send, mut receive, .. } = ExchangeMemory::default();
+        let mut memory = ExchangeMemory::default();
         let mut prepare = || {
             let rows = self.pack_rows(sources, &chosen)?;
             let (ranks, participation) = (self.ranks, &self.participation);
             let mut shards = Shards::new(ranks, participation, sources, &[index], ROUND);
             let (dtype, shape, device) = (variable.dtype(), variable.shape(), variable.device());
             shards.land(|_| Tensor::uninitialized(dtype, shape, device))?;
-            shards.reserve(&mut send, &mut receive)?;
+            shards.reserve(&mut memory)?;
             Ok((rows, (shards, launcher_of(sources.variables())?)))
         };
         let (mut collective, (rows, (shards, launcher))) =
@@ -309,7 +303,7 @@ impl<'a> Exchange<'a> {
             self.take_rows(sources, &chosen, &rows)?;
             return Ok(None);
         }
-        shards.exchange(&mut collective, sources, launcher, (&mut send, &mut receive), true)?;
+        shards.exchange(&mut collective, sources, launcher, &mut memory, true)?;
         let landing = shards.items.first().and_then(|item| item.landing.as_ref());
         Ok(landing.map(ReservedTensor::tensor).cloned())
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::optimizer::contributions::Contributions;
 use crate::optimizer::sources::GradientSources;
 use crate::strategy::ranks::Gathered;
 use crate::strategy::ranks::wire::{Reader, Writer};
@@ -78,11 +79,11 @@ impl Participation {
         let variables = sources.variables().len();
         to.float(sources.accumulation.weight)?;
         Bits::write(&mut to, variables, |index| sources.accumulation.has_before(index))?;
-        to.number(sources.contributions.count() as u64)?;
-        for replica in 0..sources.contributions.count() {
-            to.float(sources.contributions.weight(replica))?;
-            let wrote = |index| sources.contributions.has_written(replica, index);
-            Bits::write(&mut to, variables, wrote)?;
+        let Contributions { replicas, step } = sources.contributions;
+        to.number(replicas.len() as u64)?;
+        for own in replicas {
+            to.float(own.weight())?;
+            Bits::write(&mut to, variables, |index| own.viewed.in_step(index, step))?;
         }
         Ok(to.done())
     }

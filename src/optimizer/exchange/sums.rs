@@ -68,13 +68,18 @@ impl Shards {
         collective: &mut Collective<'_>,
         sources: &GradientSources<'_>,
         launcher: &'static dyn ApplyLauncher,
-        (send, receive): (&mut AlignedBytes, &mut AlignedBytes),
+        ExchangeMemory { send, receive, .. }: &mut ExchangeMemory,
         gathers: bool,
     ) -> Result<()> {
         let mut done = Ok(());
         for round in 0..self.rounds {
-            done =
-                done.and(self.all_to_all(collective, sources, launcher, (send, receive), round)?);
+            done = done.and(launcher.pack(self, round, sources, send));
+            let (send_counts, receive_counts) = self.counts(round);
+            let (sent, received) = (send_counts.iter().sum(), receive_counts.iter().sum());
+            collective.all_to_all(
+                (Outgoing::Host(&send.bytes()[..sent]), &send_counts),
+                (Incoming::Host(&mut receive.bytes_mut()[..received]), &receive_counts),
+            )?;
             let (own, mut to) = (self.of(self.rank, round), send.bytes_mut());
             let place = |ShardRange { item, range, .. }: &ShardRange| {
                 let item = &self.items[*item];
@@ -99,26 +104,6 @@ impl Shards {
             }
         }
         done
-    }
-
-    /// Receives the contributions of all ranks to this rank's part in a round. The inner result says whether this
-    /// rank could pack what it sends.
-    fn all_to_all(
-        &self,
-        collective: &mut Collective<'_>,
-        sources: &GradientSources<'_>,
-        launcher: &'static dyn ApplyLauncher,
-        (send, receive): (&mut AlignedBytes, &mut AlignedBytes),
-        round: usize,
-    ) -> Result<Result<()>> {
-        let packed = launcher.pack(self, round, sources, send);
-        let (send_counts, receive_counts) = self.counts(round);
-        let (sent, received) = (send_counts.iter().sum(), receive_counts.iter().sum());
-        collective.all_to_all(
-            (Outgoing::Host(&send.bytes()[..sent]), &send_counts),
-            (Incoming::Host(&mut receive.bytes_mut()[..received]), &receive_counts),
-        )?;
-        Ok(packed)
     }
 
     /// Sends the elements of this rank's part that are in `send`, and 8 more bytes, to all. Returns from which rank
