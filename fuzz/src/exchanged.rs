@@ -82,8 +82,7 @@ fn attempt<F: ManagedForm>(managed: F, rank: i32) {
             // SAFETY: leaked above, and nobody's but ours.
             drop(unsafe { Box::from_raw(managed.as_ptr()) });
         }
-        Ok(imported) => {
-            let tensor = imported.take_over();
+        Ok(tensor) => {
             assert_eq!(tensor.shape().rank(), rank as usize);
             drop(tensor);
             assert_eq!(

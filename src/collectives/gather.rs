@@ -44,7 +44,7 @@ pub fn gather(
 fn write(components: &[Tensor], axis: usize, to: &mut TensorMut) -> Result<()> {
     let dense =
         |tensor: &Tensor| tensor.layout().is_contiguous() && tensor.device().is_host_memory();
-    if to.device().is_host_memory() && to.is_contiguous() && components.iter().all(dense) {
+    if to.device().is_host_memory() && to.layout().is_contiguous() && components.iter().all(dense) {
         let parts: Vec<View> = components.iter().map(Tensor::reading).collect::<Result<_>>()?;
         return concatenate(Instructions::chosen(), &parts, axis, &mut to.writing()?);
     }

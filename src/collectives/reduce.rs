@@ -111,7 +111,7 @@ impl ReductionBatch {
         if let Some(output) = &output {
             check_output(output, dtype, shape, components)?;
         }
-        let device = output.as_ref().map_or(destination, TensorMut::device);
+        let device = output.as_ref().map_or(destination, |output| output.device());
         if !device.is_host_memory() && !reduced.contains(&true) {
             return reduce_on_gpu(op, components, (dtype, shape, device), output);
         }

@@ -80,7 +80,7 @@ unsafe fn import<F: ManagedForm>(managed: *mut F, tensor: Out<*mut umbo_tensor>)
     let handle = reserve()?;
     // SAFETY: checked, and the caller promises the rest.
     let imported = unsafe { dlpack::import(managed) }?;
-    tensor.write(handle.make(imported.take_over()));
+    tensor.write(handle.make(imported));
     Ok(())
 }
 

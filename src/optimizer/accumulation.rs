@@ -2,15 +2,12 @@
 
 #![expect(unsafe_code, reason = "sums that were saved are put back")]
 
-use std::ops::Range;
-
 use crate::collectives::copy_to;
 use crate::device::DeviceId;
 use crate::error::{Error, Result, memory};
 use crate::kernels::dtype::DType;
 use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::row_sums::{Merged, MergedRowSums, RowSource, Workspace};
-use crate::optimizer::variable_states::part_of;
 use crate::tensor::slab::{CACHE_SHIFT, Slab};
 use crate::tensor::{Shape, Tensor};
 use crate::values::variable::Variable;
@@ -59,11 +56,7 @@ pub(super) enum PreparedSum {
 
 #[derive(Default)]
 struct DenseSum {
-    /// The sum of all elements or, if the ranks add up together, of this rank's part; these also have the next
-    /// one, so that it can be made and dropped.
-    sums: [Option<ReservedTensor>; 2],
-    /// Which of the two counts.
-    counts: usize,
+    sum: Option<ReservedTensor>,
     /// One of the runs wrote the variable. If none did, the contents of the sum's memory do not count.
     written: bool,
     gradient: Option<ReservedTensor>,
@@ -108,25 +101,11 @@ impl Accumulation {
         })
     }
 
-    /// Reserves memory for the sum of variable `index`; a row-sparse variable has it since its rows were merged. A
-    /// sum that all ranks compute together lies in contiguous host memory: this rank's `part`, and the next sum of
-    /// that part.
-    pub(super) fn reserve(
-        &mut self,
-        index: usize,
-        variable: &Variable,
-        part: Option<&Range<usize>>,
-    ) -> Result<()> {
-        let VariableSum::Dense(DenseSum { sums, counts, .. }) = &mut self.sums[index] else {
-            return Ok(());
-        };
-        let (slab, dtype) = (&mut self.sum_slab, DType::Float64);
-        let Some(part) = part else {
-            let (shape, device) = (variable.shape(), variable.device());
-            return reserve(&mut sums[*counts], slab, dtype, shape, device);
-        };
-        let shape = Shape::new(&[part.len()])?;
-        sums.iter_mut().try_for_each(|sum| reserve(sum, slab, dtype, shape, DeviceId::HOST))
+    /// Reserves memory for the sum of variable `index`; a row-sparse variable has it since its rows were merged.
+    pub(super) fn reserve(&mut self, index: usize, variable: &Variable) -> Result<()> {
+        let VariableSum::Dense(of) = &mut self.sums[index] else { return Ok(()) };
+        let (slab, shape, device) = (&mut self.sum_slab, variable.shape(), variable.device());
+        reserve(&mut of.sum, slab, DType::Float64, shape, device)
     }
 
     /// Reserves contiguous memory on the variable's device for the gradient of variable `index`, which is not
@@ -157,23 +136,15 @@ impl Accumulation {
         matches!(self.sums[index], VariableSum::Rows(_))
     }
 
-    /// The sum of variable `index`, or of this rank's part, if it is not row-sparse and a run wrote it.
+    /// The sum of variable `index`, if it is not row-sparse and a run wrote it.
     pub(super) fn of_variable(&self, index: usize) -> Option<&ReservedTensor> {
-        match &self.sums[index] {
-            VariableSum::Dense(DenseSum { sums, counts, written: true, .. }) => {
-                sums[*counts].as_ref()
-            }
-            _ => None,
-        }
+        self.memory(index).filter(|_| self.has_before(index))
     }
 
-    /// The memory into which the next sum of variable `index` is written, if it was reserved: the sum itself, or
-    /// another one, which counts once the variable is claimed. A row-sparse variable has none here.
-    pub(super) fn next(&self, index: usize) -> Option<&ReservedTensor> {
+    /// The memory of the sum of variable `index`, if it was reserved. A row-sparse variable has none here.
+    pub(super) fn memory(&self, index: usize) -> Option<&ReservedTensor> {
         match &self.sums[index] {
-            VariableSum::Dense(DenseSum { sums, counts, .. }) => {
-                sums[1 - counts].as_ref().or(sums[*counts].as_ref())
-            }
+            VariableSum::Dense(of) => of.sum.as_ref(),
             VariableSum::Rows(_) => None,
         }
     }
@@ -184,11 +155,6 @@ impl Accumulation {
             VariableSum::Dense(_) => None,
             VariableSum::Rows(sums) => sums.merged(),
         }
-    }
-
-    /// Whether a variable is row-sparse.
-    pub(super) fn has_row_sparse(&self) -> bool {
-        !self.row_sparse.is_empty()
     }
 
     /// Which variables are row-sparse.
@@ -221,12 +187,7 @@ impl Accumulation {
     /// whether the latter did not before, and so is to be overwritten, not added to.
     pub(super) fn claim(&mut self, index: usize) -> bool {
         match &mut self.sums[index] {
-            VariableSum::Dense(sum) => {
-                if sum.sums[1 - sum.counts].is_some() {
-                    sum.counts = 1 - sum.counts;
-                }
-                !std::mem::replace(&mut sum.written, true)
-            }
+            VariableSum::Dense(sum) => !std::mem::replace(&mut sum.written, true),
             VariableSum::Rows(sums) => {
                 sums.keep();
                 false
@@ -249,20 +210,14 @@ impl Accumulation {
         Ok(Some(AccumulatedSum { index, rows, sum: copy_to(&sum, DeviceId::HOST)? }))
     }
 
-    /// Prepares everything for [`Accumulation::import`]: of this rank's part, where `own_part` returns one.
-    /// Changes nothing that is visible.
+    /// Prepares everything for [`Accumulation::import`]. Changes nothing that is visible.
     pub(super) fn prepare_import(
         &mut self,
         variables: &[Variable],
         from: Vec<AccumulatedSum>,
-        own_part: impl Fn(usize) -> Option<Range<usize>>,
     ) -> Result<Vec<PreparedSum>> {
-        let prepare = |AccumulatedSum { index, rows, mut sum }| {
-            let part = own_part(index);
-            self.reserve(index, &variables[index], part.as_ref())?;
-            if let Some(part) = part {
-                sum = part_of(&sum, &part)?;
-            }
+        let prepare = |AccumulatedSum { index, rows, sum }| {
+            self.reserve(index, &variables[index])?;
             Ok(match rows {
                 None => PreparedSum::Dense(index, sum),
                 Some(rows) => PreparedSum::Rows(index, Merged::of(&variables[index], rows, &sum)?),

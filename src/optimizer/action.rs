@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::contributions::Contributions;
-use crate::optimizer::exchange::{Accumulated, Exchange};
+use crate::optimizer::exchange::Exchange;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::launcher::{ApplyLauncher, Keep};
 use crate::optimizer::launchers::launcher_of;
@@ -60,7 +60,7 @@ struct PreparedApply {
 
 enum ApplyDecision {
     /// Add the contributions to those of earlier runs.
-    Accumulate(Accumulated),
+    Accumulate { weight: f64 },
     /// Drop all of them: no replica contributed.
     Drop,
     /// Drop all of them, and note that a gradient was not finite.
@@ -134,7 +134,7 @@ impl ApplyAction {
         check_finite(total_weight, "the weights of the accumulated runs")?;
         let update = self.options.flush || runs >= self.gradients.accumulation_steps();
         let ranks = self.gradients.ranks();
-        let exchange = match update || ranks.has_fixed_replicas() {
+        let exchange = match update {
             true => {
                 let sources =
                     GradientSources::new(&self.gradients, contributions, total_weight, 1.0);
@@ -165,8 +165,7 @@ impl ApplyAction {
                     self.prepare_update(state, work, sources, launcher, learning_rate, &exchange)?
                 }
                 false => {
-                    let outcome =
-                        self.prepare_accumulation(state, work, sources, launcher, &exchange)?;
+                    let outcome = self.prepare_accumulation(state, work, sources, launcher)?;
                     (outcome, GradientFindings::default())
                 }
             };
@@ -199,14 +198,27 @@ impl ApplyAction {
         work: &mut ApplyWork,
         sources: &mut GradientSources<'_>,
         launcher: &'static dyn ApplyLauncher,
-        exchange: &Exchange<'_>,
     ) -> Result<ApplyDecision> {
         let plan = &mut *self.gradients.plan();
         state.refresh(plan, self.optimizer.id(), self.gradients.variables());
-        let fails = self.non_finite(state) == NonFinite::Fail;
-        let rule = self.optimizer.rule();
-        let accumulated = exchange.accumulate(sources, work, plan, rule, launcher, fails);
-        accumulated.map(ApplyDecision::Accumulate)
+        sources.merge_own_rows(&|index| plan.updates(index))?;
+        let (contributions, rule) = (sources.contributions, self.optimizer.rule());
+        work.select(sources, plan, rule, None, |index| contributions.has_variable(index))?;
+        if self.non_finite(state) == NonFinite::Fail {
+            // No later run can remove from the sum what is not finite.
+            let mut found = None;
+            launcher.measure(work, sources, Keep::Nothing, &mut |index, squares| {
+                if !squares.finite {
+                    found.get_or_insert(index);
+                }
+            })?;
+            if let Some(index) = found {
+                return Err(not_finite(sources, index));
+            }
+        }
+        work.reserve_sums(sources)?;
+        launcher.reserve_sum(work, sources)?;
+        Ok(ApplyDecision::Accumulate { weight: contributions.total_weight() })
     }
 
     fn prepare_update(
@@ -413,8 +425,8 @@ impl ApplyAction {
             ..ApplyReport::default()
         };
         match outcome {
-            ApplyDecision::Accumulate(Accumulated { weight, are_made }) => {
-                failure = work.accumulate(launcher, &mut sources, are_made).err();
+            ApplyDecision::Accumulate { weight } => {
+                failure = work.accumulate(launcher, &mut sources).err();
                 sources.accumulation.runs += 1;
                 sources.accumulation.weight += weight;
             }

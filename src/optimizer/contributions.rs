@@ -12,7 +12,7 @@ use crate::optimizer::row_sums::RowSource;
 /// The contributions of all replicas in one step, which is committed or at its commit point.
 #[derive(Clone, Copy)]
 pub(super) struct Contributions<'a> {
-    replicas: &'a [CachePadded<Replica>],
+    pub(super) replicas: &'a [CachePadded<Replica>],
     pub(super) step: u64,
 }
 
@@ -53,21 +53,6 @@ impl<'a> Contributions<'a> {
     /// The sum of the weights, in replica order.
     pub(super) fn total_weight(&self) -> f64 {
         self.replicas.iter().map(|own| own.weight()).sum()
-    }
-
-    /// How many replicas there are.
-    pub(super) fn count(&self) -> usize {
-        self.replicas.len()
-    }
-
-    /// The weight that a replica has submitted.
-    pub(super) fn weight(&self, replica: usize) -> f64 {
-        self.replicas[replica].weight()
-    }
-
-    /// Whether a replica wrote to variable `index`.
-    pub(super) fn has_written(&self, replica: usize, index: usize) -> bool {
-        self.replicas[replica].viewed.in_step(index, self.step)
     }
 
     /// Whether the same replicas wrote variable `index` and the one before.

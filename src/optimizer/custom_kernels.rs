@@ -9,8 +9,7 @@
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result, memory};
 use crate::kernels::cuda::{
-    Address, GpuPlace, KernelLauncher, KernelQueue, PreparedLaunches, RowCopy, on_gpu,
-    prepared_on_gpu,
+    Address, GpuPlace, KernelLauncher, PreparedLaunches, RowCopy, on_gpu, prepared_on_gpu,
 };
 use crate::optimizer::gpu_operands::VariableCopies;
 use crate::optimizer::means::Means;
@@ -64,7 +63,7 @@ impl VariableCopies {
     ///
     /// # Safety
     /// The apply has claimed the variable.
-    unsafe fn copy<Q: KernelQueue>(&self, launcher: &KernelLauncher<Q>, back: bool) -> Result<()> {
+    unsafe fn copy(&self, launcher: &KernelLauncher<'_>, back: bool) -> Result<()> {
         for (copy, original) in &self.copies {
             let (place, table) = (copy.place(), *original);
             // SAFETY: the caller's promise; nobody else has the copy. The original has as many elements, or these

@@ -52,26 +52,19 @@ impl GpuOperands {
     ) -> Gradient<'a> {
         let dtype = sources.variables()[index].dtype();
         let (rows, elements) = (self.rows[at].as_ref(), sources.elements(index) as u64);
-        if self.exchanged && rows.is_none() {
-            let (gradient_dtype, contributions) = (dtype, self.contributions[at].as_slice());
-            let (accumulated, divisor) = (None, 1.0);
-            return Gradient {
-                dtype,
-                elements,
-                gradient_dtype,
-                contributions,
-                accumulated,
-                divisor,
-            };
-        }
+        let exchanged = self.exchanged && rows.is_none();
         let sum = || sources.accumulation.of_variable(index).map(ReservedTensor::address);
         Gradient {
             dtype,
             elements,
-            gradient_dtype: sources.gradient_dtype(dtype),
+            gradient_dtype: if exchanged { dtype } else { sources.gradient_dtype(dtype) },
             contributions: if rows.is_some() { &[] } else { &self.contributions[at] },
-            accumulated: rows.map_or_else(sum, |sums| Some(sums.place().address)),
-            divisor: sources.divisor,
+            accumulated: match rows {
+                Some(sums) => Some(sums.place().address),
+                None if exchanged => None,
+                None => sum(),
+            },
+            divisor: if exchanged { 1.0 } else { sources.divisor },
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use crossbeam_utils::CachePadded;
 
 use crate::device::DeviceId;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::update::chunks::SMALLEST_CHUNK;
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::gradients_options::GradientsOptions;
@@ -121,7 +121,18 @@ impl Gradients {
         options.check(strategy, &variables)?;
         let is_row_sparse = |index| options.is_row_sparse(index);
         let mut replicas = Vec::new();
-        let is_strict = Strategy::with_id(strategy).is_some_and(|strategy| strategy.is_strict());
+        let of_strategy = Strategy::with_id(strategy);
+        let is_strict = of_strategy.as_ref().is_some_and(Strategy::is_strict);
+        let is_fixed = of_strategy.is_some_and(|strategy| {
+            !strategy.ranks().is_alone() && strategy.ranks().has_fixed_replicas()
+        });
+        if options.accumulation_steps > 1 && is_fixed {
+            return Err(Error::Unimplemented(format!(
+                "accumulation_steps: {0}, with replicas_in_sync over several ranks; give {0} times as many \
+                 replicas in sync, and batches as many times as large, which has the same sums",
+                options.accumulation_steps
+            )));
+        }
         for (replica, &device) in devices.iter().enumerate() {
             let own = Replica::new(replica, device, &variables, &options, is_strict)?;
             replicas.push(CachePadded::new(own));

@@ -103,7 +103,7 @@ impl ApplyLauncher for Host {
     fn sum(&'static self, work: &mut ApplyWork, sources: &GradientSources<'_>) -> Result<()> {
         work.pieces.clear();
         for item in &work.items {
-            let rows_are_kept = sources.accumulation.next(item.index).is_none();
+            let rows_are_kept = sources.accumulation.memory(item.index).is_none();
             let elements = if rows_are_kept { 0 } else { sources.elements(item.index) };
             let bytes = sources.gradient_bytes(item.index, sources.variables()[item.index].dtype())
                 + size_of::<f64>();
@@ -114,7 +114,7 @@ impl ApplyLauncher for Host {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
                 let ApplyItem { index, fresh, .. } = items[item];
-                let sum = sources.accumulation.next(index).and_then(ReservedTensor::writing);
+                let sum = sources.accumulation.memory(index).and_then(ReservedTensor::writing);
                 let Some(sum) = sum else { continue };
                 sources.collect(index, contributions);
                 // SAFETY: only this apply, which owns the accumulation, writes the sums, and each share writes

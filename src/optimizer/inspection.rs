@@ -8,36 +8,18 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::collectives::copy_to;
 use crate::error::Result;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::guard::Guard;
-use crate::optimizer::lent::LentGradient;
+use crate::optimizer::phase::{StepPhase, pack, unpack};
 use crate::optimizer::replica::{DenseBuffer, GradientBuffer};
-use crate::optimizer::rows::{AddedRows, RowPieces};
+use crate::optimizer::rows::AddedRows;
 use crate::tensor::Tensor;
 
 /// The state of gradients before a step that is to leave no trace in them.
 pub struct Before {
     state: u64,
     later: u64,
-    /// One for each replica, if contributions wait for an apply; if not, the buffers' contents do not count.
-    waiting: Vec<WaitingContribution>,
-}
-
-/// A replica's contribution to an apply that has not happened yet.
-struct WaitingContribution {
-    buffers: Vec<SavedBuffer>,
-    viewed: Vec<u64>,
-    submitted: u64,
-    weight: u64,
-}
-
-/// The old contents of a buffer.
-enum SavedBuffer {
-    /// The elements, and the gradient that the replica had lent instead.
-    Dense(Tensor, Option<LentGradient>),
-    Rows(RowPieces),
 }
 
 /// What one replica wrote for one variable.
@@ -58,45 +40,15 @@ pub struct ReplicaContribution {
 }
 
 impl Gradients {
-    /// Saves what [`Gradients::restore`] needs to restore the present state. Call it before any replica uses the
-    /// gradients in its step. If it fails, nothing has changed.
+    /// Notes what [`Gradients::restore`] needs to restore the present state. Call it before any replica uses the
+    /// gradients in its step. FAILED_PRECONDITION if contributions wait for an apply: replicas would overwrite them.
+    /// Those that an apply has refused, and those of weight 0, are dropped.
     pub fn remember(&self) -> Result<Before> {
-        let mut waiting = Vec::new();
-        for own in self.replicas.iter().filter(|_| self.has_unapplied()) {
-            let copies = own.buffers.iter().map(|buffer| match buffer {
-                GradientBuffer::Dense(DenseBuffer { tensor, .. }) => {
-                    copy_to(tensor, tensor.device()).map(|copy| SavedBuffer::Dense(copy, None))
-                }
-                GradientBuffer::Rows(_) => Ok(SavedBuffer::Rows(RowPieces::default())),
-            });
-            let viewed = (0..own.buffers.len()).map(|index| {
-                own.viewed.of(index).map_or(0, |viewed| viewed.load(Ordering::Acquire))
-            });
-            waiting.push(WaitingContribution {
-                buffers: copies.collect::<Result<_>>()?,
-                viewed: viewed.collect(),
-                submitted: own.submitted.load(Ordering::Acquire),
-                weight: own.weight.load(Ordering::Acquire),
-            });
-        }
-        // Rows and lent gradients are moved, so that the next step gets fresh ones. This happens last, when
-        // nothing can fail any more: a failure would lose them.
-        for (own, kept) in self.replicas.iter().zip(&mut waiting) {
-            for (buffer, kept) in own.buffers.iter().zip(&mut kept.buffers) {
-                match (buffer, kept) {
-                    (GradientBuffer::Rows(rows), SavedBuffer::Rows(kept)) => {
-                        *kept = std::mem::take(&mut *rows.pieces());
-                    }
-                    (GradientBuffer::Dense(dense), SavedBuffer::Dense(_, lent)) => {
-                        *lent = dense.lent.take()
-                    }
-                    _ => {}
-                }
-            }
-        }
-        let state = self.state.load(Ordering::Acquire);
+        self.check_applied()?;
+        let (step, phase) = unpack(self.state.load(Ordering::Acquire));
+        let phase = if phase == StepPhase::Ready { StepPhase::RolledBack } else { phase };
         self.set_aside();
-        Ok(Before { state, later: self.later.load(Ordering::Relaxed), waiting })
+        Ok(Before { state: pack(step, phase), later: self.later.load(Ordering::Relaxed) })
     }
 
     /// Sets all elements of `replica`'s buffers to `value`, before its callback begins. (Rows have no buffers:
@@ -132,32 +84,10 @@ impl Gradients {
     }
 
     /// Restores the state that `before` holds.
-    pub fn restore(&self, before: Before) -> Result<()> {
+    pub fn restore(&self, before: Before) {
         self.replicas.iter().for_each(|own| own.is_trial.store(false, Ordering::Release));
-        for (own, was) in self.replicas.iter().zip(before.waiting) {
-            for (index, (buffer, kept)) in own.buffers.iter().zip(was.buffers).enumerate() {
-                match (buffer, kept) {
-                    (
-                        GradientBuffer::Dense(DenseBuffer { tensor, lent, .. }),
-                        SavedBuffer::Dense(kept, was),
-                    ) => {
-                        // SAFETY: the step is abandoned, and no replica is in it.
-                        unsafe { tensor.assume_exclusive() }.copy_from(&kept)?;
-                        lent.put(was);
-                    }
-                    (GradientBuffer::Rows(rows), SavedBuffer::Rows(kept)) => *rows.pieces() = kept,
-                    _ => unreachable!("what is kept of a buffer is of its kind"),
-                }
-                if let Some(viewed) = own.viewed.of(index) {
-                    viewed.store(was.viewed[index], Ordering::Release);
-                }
-            }
-            own.weight.store(was.weight, Ordering::Release);
-            own.submitted.store(was.submitted, Ordering::Release);
-        }
         self.later.store(before.later, Ordering::Relaxed);
         self.state.store(before.state, Ordering::Release);
-        Ok(())
     }
 }
 

@@ -72,11 +72,6 @@ pub(super) trait ApplyLauncher: Sync {
         to: &Tensor,
     ) -> Result<()>;
 
-    /// Whether the gradients are in memory of a device, which only some engines move between ranks.
-    fn has_memory_of_its_own(&self) -> bool {
-        false
-    }
-
     /// Packs what this rank sends in memory of the device; the gradients of such a launcher stay there.
     fn pack_on_device(
         &'static self,

@@ -4,12 +4,11 @@
 //! back, the replica withdraws it, or a later step replaces it. It is released while no lock is held except the
 //! step lock, since releasing calls the program: see `lending`.
 
-#![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]
-
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Result;
 use crate::kernels::view::Span;
+use crate::optimizer::reserved_tensor::reading_span;
 use crate::tensor::Tensor;
 use parking_lot::Mutex;
 
@@ -31,12 +30,7 @@ pub(super) struct LentGradient {
 
 impl LentGradient {
     pub(super) fn new(step: u64, tensor: Tensor) -> Result<LentGradient> {
-        let span = match tensor.device().is_host_memory() {
-            false => None,
-            // SAFETY: the span is kept with the tensor.
-            true => tensor.reading()?.span().map(|span| unsafe { span.held() }),
-        };
-        Ok(LentGradient { step, tensor, span })
+        Ok(LentGradient { step, span: reading_span(&tensor)?, tensor })
     }
 }
 
@@ -70,13 +64,6 @@ impl LentSlot {
         let mut held = self.held.lock();
         self.step.store(0, Ordering::Release);
         held.take()
-    }
-
-    /// Puts back a gradient that was taken out.
-    pub(super) fn put(&self, lent: Option<LentGradient>) {
-        let mut held = self.held.lock();
-        self.step.store(lent.as_ref().map_or(0, |lent| lent.step), Ordering::Release);
-        *held = lent;
     }
 
     /// Takes the lent gradient out if it no longer counts: if `counts` returns false for its step.

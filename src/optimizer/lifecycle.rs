@@ -50,11 +50,6 @@ impl Gradients {
         false
     }
 
-    /// Whether a committed step's contributions wait for an apply.
-    pub(super) fn has_unapplied(&self) -> bool {
-        unpack(self.state.load(Ordering::Acquire)).1 == StepPhase::Ready
-    }
-
     /// Refuses another step while contributions of an earlier step wait for an apply: they would be replaced
     /// silently. Contributions of weight 0 do not count.
     pub(super) fn check_applied(&self) -> Result<()> {

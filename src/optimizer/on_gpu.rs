@@ -64,7 +64,7 @@ impl ApplyLauncher for Gpu {
         let dense: Vec<usize> = indices.filter(|&index| sources.rows(index).is_none()).collect();
         let operands = GpuOperands::new(sources, self, dense.iter().copied())?;
         let sums = dense.iter().enumerate().filter_map(|(at, &index)| {
-            let sum = sources.accumulation.next(index).map(ReservedTensor::address)?;
+            let sum = sources.accumulation.memory(index).map(ReservedTensor::address)?;
             Some((operands.gradient(sources, at, index), sum))
         });
         let sums: Vec<(Gradient<'_>, Address)> = sums.collect();
@@ -177,10 +177,6 @@ impl ApplyLauncher for Gpu {
             // SAFETY: the exchange has exclusive access to the gradients, which have these elements.
             unsafe { self.upload(elements.data(), to, elements.elements() * size) }
         })
-    }
-
-    fn has_memory_of_its_own(&self) -> bool {
-        true
     }
 
     fn pack_on_device(

@@ -1,6 +1,6 @@
 //! One replica's gradients: its buffers, and what it has viewed and submitted.
 
-#![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]
+#![expect(unsafe_code, reason = "mirrors are written for the replica whose they are")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,6 +13,7 @@ use crate::kernels::view::Span;
 use crate::optimizer::gradients_options::GradientsOptions;
 use crate::optimizer::guard::Guard;
 use crate::optimizer::lent::LentSlot;
+use crate::optimizer::reserved_tensor::reading_span;
 use crate::optimizer::rows::ReplicaRows;
 use crate::tensor::red_zone::WIDTH;
 use crate::tensor::slab::{self, CACHE_SHIFT};
@@ -78,12 +79,7 @@ impl DenseBuffer {
             true => None,
             false => Some(Tensor::uninitialized(tensor.dtype(), tensor.shape(), home)?),
         };
-        let read = mirror.as_ref().unwrap_or(&tensor);
-        let span = match home.is_host_memory() {
-            false => None,
-            // SAFETY: the span is kept with the tensor.
-            true => read.reading()?.span().map(|span| unsafe { span.held() }),
-        };
+        let span = reading_span(mirror.as_ref().unwrap_or(&tensor))?;
         Ok(DenseBuffer { tensor, mirror, span, lent: LentSlot::default(), guard })
     }
 

@@ -42,6 +42,16 @@ impl ReservedTensor {
     }
 }
 
+/// All elements of a tensor, to be read, if it is contiguous and in host memory. The owner of the tensor keeps the
+/// span, too.
+pub(super) fn reading_span(tensor: &Tensor) -> Result<Option<Span<'static>>> {
+    if !tensor.device().is_host_memory() {
+        return Ok(None);
+    }
+    // SAFETY: the owner keeps the tensor as long as the span.
+    Ok(tensor.reading()?.span().map(|span| unsafe { span.held() }))
+}
+
 /// The span of a tensor in host memory that only an apply writes. The owner of the tensor keeps the span, too.
 pub(super) fn span(tensor: &Tensor) -> Result<SpanMut<'static>> {
     // SAFETY: the span is only made here, and not used. Its owner keeps the tensor, too, and only an apply with

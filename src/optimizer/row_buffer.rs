@@ -1,12 +1,11 @@
 //! Memory for rows whose number changes from step to step.
 
-#![expect(unsafe_code, reason = "a span is kept beside the tensor that it is of")]
-
 use std::sync::Arc;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::view::Span;
+use crate::optimizer::reserved_tensor::reading_span;
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorParts};
 
@@ -65,9 +64,7 @@ impl RowBuffer {
 }
 
 fn span(tensor: &Tensor) -> Result<Span<'static>> {
-    // SAFETY: the span is kept with the tensor, is lent no longer than the tensor is borrowed, and is replaced
-    // with it.
-    let contiguous = tensor.reading()?.span().map(|span| unsafe { span.held() });
+    let contiguous = reading_span(tensor)?;
     contiguous.ok_or_else(|| Error::Internal("a buffer of rows is not contiguous".into()))
 }
 

@@ -5,7 +5,6 @@
 use crate::error::{Error, Result};
 pub use crate::optimizer::accumulation::AccumulatedSum;
 use crate::optimizer::accumulation::PreparedSum;
-use crate::optimizer::exchange::shardings::shardings;
 use crate::optimizer::gradients::Gradients;
 
 /// The sums of all contributions since the last update. They do not depend on the number of replicas.
@@ -71,21 +70,12 @@ impl Gradients {
     /// checked to be of variables of these gradients, of float64, with rows where these are row-sparse.
     pub fn prepare_import(&self, from: AccumulatedRuns) -> Result<PreparedRuns> {
         let AccumulatedRuns { runs, mut weight, mut sums } = from;
-        // All ranks restore the same sums. Only the first rank keeps them, unless the ranks accumulate together:
-        // then each rank keeps its part.
-        let ranks = self.ranks();
-        let mut parts = vec![None; self.variables().len()];
-        if ranks.has_fixed_replicas() {
-            let is_row_sparse = |index| self.is_row_sparse(index);
-            for (index, sharding) in shardings(&ranks, self.variables(), is_row_sparse, |_| true) {
-                parts[index] = Some(sharding.own());
-            }
-        } else if ranks.rank() > 0 {
+        // All ranks restore the same sums. Only the first rank keeps them.
+        if self.ranks().rank() > 0 {
             weight = 0.0;
             sums.clear();
         }
-        let own_part = |index: usize| parts[index].clone();
-        let sums = self.accumulation().prepare_import(self.variables(), sums, own_part)?;
+        let sums = self.accumulation().prepare_import(self.variables(), sums)?;
         Ok(PreparedRuns { runs, weight, sums })
     }
 

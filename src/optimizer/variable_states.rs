@@ -84,11 +84,6 @@ impl Variables {
         self.positions.get(&variable.key()).copied()
     }
 
-    /// The state at `position`.
-    pub(super) fn at(&mut self, position: usize) -> &mut StoredState {
-        &mut self.states[position]
-    }
-
     /// The states of so many variables from `position` on.
     pub(super) fn run(&mut self, position: usize, count: usize) -> &mut [StoredState] {
         &mut self.states[position..position + count]

@@ -148,23 +148,21 @@ impl ApplyWork {
     pub(super) fn reserve_sums(&self, sources: &mut GradientSources<'_>) -> Result<()> {
         let variables = sources.variables();
         for &ApplyItem { index, .. } in &self.items {
-            sources.accumulation.reserve(index, &variables[index], None)?;
+            sources.accumulation.reserve(index, &variables[index])?;
         }
         Ok(())
     }
 
-    /// Claims the sums to which the last run's contributions are added. If they `are_made`, the contributions are
-    /// in them already.
+    /// Adds the last run's contributions to the sums, which it claims.
     pub(super) fn accumulate(
         &mut self,
         launcher: &'static dyn ApplyLauncher,
         sources: &mut GradientSources<'_>,
-        are_made: bool,
     ) -> Result<()> {
         for item in &mut self.items {
             item.fresh = sources.accumulation.claim(item.index);
         }
-        if are_made { Ok(()) } else { launcher.sum(self, sources) }
+        launcher.sum(self, sources)
     }
 
     /// Prepares the updates of all variables, or, on failure, of none. Prepared updates must be carried out
@@ -295,7 +293,7 @@ fn prepare_update(
     rates: Rates,
     last: &mut Option<(Rates, Running, Scalars)>,
 ) -> Result<PreparedUpdate> {
-    let known = variables.at(position);
+    let [known] = variables.run(position, 1) else { unreachable!("it is known") };
     let buffer = known.prepare_visible()?;
     if known.is_claimed() {
         return Err(Error::precondition(format!(

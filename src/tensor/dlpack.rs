@@ -7,7 +7,6 @@
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::device::cuda::gpu;
 use crate::device::{DeviceId, registry};
@@ -257,8 +256,6 @@ unsafe extern "C" fn delete<F: ManagedForm>(managed: *mut F) {
 /// Owns what a producer passed, until the last tensor over it is dropped.
 struct ExportOwner<F: ManagedForm> {
     managed: NonNull<F>,
-    /// Whether it was taken over. If not, it still belongs to the caller.
-    ours: Arc<AtomicBool>,
     /// Whether the memory is a GPU's, so that work on it may still be queued.
     on_gpu: bool,
 }
@@ -270,33 +267,16 @@ unsafe impl<F: ManagedForm> Sync for ExportOwner<F> {}
 
 impl<F: ManagedForm> Drop for ExportOwner<F> {
     fn drop(&mut self) {
-        if self.ours.load(Ordering::Relaxed) {
-            if self.on_gpu {
-                gpu::synchronize_all();
-            }
-            // SAFETY: it belongs to a producer and was taken over, and no tensor uses it any more.
-            unsafe { F::release(self.managed) }
+        if self.on_gpu {
+            gpu::synchronize_all();
         }
+        // SAFETY: it belongs to a producer and was taken over, and no tensor uses it any more.
+        unsafe { F::release(self.managed) }
     }
 }
 
-/// A tensor over what a producer passed. It still has to be taken over.
-pub struct Imported {
-    tensor: Tensor,
-    ours: Arc<AtomicBool>,
-}
-
-impl Imported {
-    /// The tensor. From now on the producer's deleter is called when the last tensor over the memory is dropped, on
-    /// any thread.
-    pub fn take_over(self) -> Tensor {
-        self.ours.store(true, Ordering::Relaxed);
-        self.tensor
-    }
-}
-
-/// A tensor over the elements of another library. If this fails, or if the result is not taken over, the managed
-/// tensor still belongs to the caller.
+/// A tensor over the elements of another library. The producer's deleter is called when the last tensor over the
+/// memory is dropped, on any thread. If this fails, the managed tensor still belongs to the caller.
 ///
 /// Fails with INVALID_ARGUMENT for a rank out of range, for no address, for a wrong size or stride, and for elements
 /// that do not lie at multiples of their size; with UNIMPLEMENTED for another version, for memory of devices other
@@ -306,7 +286,7 @@ impl Imported {
 /// # Safety
 /// `managed` points to a managed tensor of a producer. Its elements exist and are initialised until its deleter is
 /// called. Others that write them follow the rule of [`crate::tensor`].
-pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Imported> {
+pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Tensor> {
     // SAFETY: the caller's promise.
     let form = unsafe { managed.as_ref() };
     form.check()?;
@@ -325,18 +305,20 @@ pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Imported> {
     if bytes > 0 && elements.data.is_null() {
         return Err(wrong("data is NULL, and there are elements"));
     }
-    let ours = Arc::new(AtomicBool::new(false));
-    let on_gpu = !device.is_host_memory();
-    let owner = ExportOwner { managed, ours: Arc::clone(&ours), on_gpu };
+    let (size, on_gpu) = (dtype.size(), !device.is_host_memory());
+    if bytes > 0 && !address.is_multiple_of(size) {
+        return Err(wrong(&format!(
+            "the address is not a multiple of {size}, the size of {dtype}"
+        )));
+    }
+    let owner = ExportOwner { managed, on_gpu };
     let data =
         if bytes > 0 { elements.data.wrapping_byte_add(offset).cast() } else { ptr::null_mut() };
     // SAFETY: the caller guarantees the elements until the deleter is called, which the owner does when it is
     // dropped. Memory without elements needs no guarantee.
     let storage =
         unsafe { Storage::foreign(data, bytes, device, form.is_read_only(), Box::new(owner)) };
-    let tensor = Tensor::from_storage(Arc::new(storage), dtype, layout, 0)
-        .map_err(|error| error.within("managed"))?;
-    Ok(Imported { tensor, ours })
+    Tensor::from_storage(Arc::new(storage), dtype, layout, 0)
 }
 
 /// # Safety
@@ -483,7 +465,7 @@ mod tests {
     fn there_and_back<F: ManagedForm>(tensor: &Tensor) -> Tensor {
         let managed = export::<F>(tensor).unwrap();
         // SAFETY: it was just exported.
-        unsafe { import(managed) }.unwrap().take_over()
+        unsafe { import(managed) }.unwrap()
     }
 
     #[test]
@@ -508,16 +490,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_over_is_not_released() {
+    fn what_is_refused_is_not_released() {
         unsafe extern "C" fn refuse(_managed: *mut Legacy) {
-            panic!("it was not taken over");
+            panic!("it was refused");
         }
         let tensor = Tensor::scalar(1.0f32).unwrap();
         let mut managed = export::<Legacy>(&tensor).unwrap();
         // SAFETY: it was just exported. It gets its own deleter back before that is called.
         unsafe {
             let deleter = managed.as_mut().deleter.replace(refuse);
-            drop(import(managed).unwrap());
             managed.as_mut().elements.device.kind = 4;
             assert!(import(managed).is_err());
             managed.as_mut().deleter = deleter;

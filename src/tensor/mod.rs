@@ -42,6 +42,7 @@ mod text;
 mod transfer;
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 pub use crate::kernels::dtype::{DType, Element};
@@ -355,35 +356,18 @@ pub struct TensorMut<'a> {
     tensor: &'a Tensor,
 }
 
+impl Deref for TensorMut<'_> {
+    type Target = Tensor;
+
+    fn deref(&self) -> &Tensor {
+        self.tensor
+    }
+}
+
 impl<'a> TensorMut<'a> {
     /// The tensor, without the right to write it.
     pub fn done(self) -> Tensor {
         self.tensor.clone()
-    }
-
-    /// The element type.
-    pub fn dtype(&self) -> DType {
-        self.tensor.dtype()
-    }
-
-    /// The shape.
-    pub fn shape(&self) -> Shape {
-        self.tensor.shape()
-    }
-
-    /// Whether elements of `other` lie in the memory range of these; see [`Tensor::overlaps`].
-    pub fn overlaps(&self, other: &Tensor) -> bool {
-        self.tensor.overlaps(other)
-    }
-
-    /// The device that the tensor is on.
-    pub fn device(&self) -> DeviceId {
-        self.tensor.device()
-    }
-
-    /// Whether the elements lie densely in row-major order.
-    pub fn is_contiguous(&self) -> bool {
-        self.tensor.layout().is_contiguous()
     }
 
     /// A view for kernels that write.

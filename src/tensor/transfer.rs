@@ -3,7 +3,8 @@
 
 use crate::device::cuda::gpu::Gpu;
 use crate::device::{DeviceId, registry};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::kernels::copy::layouts::check_same;
 use crate::kernels::cuda::{GpuPlace, on_gpu};
 use crate::tensor::{Tensor, TensorMut};
 
@@ -79,18 +80,7 @@ impl TensorMut<'_> {
 /// Writes the elements of `from` to `to`. At least one of the tensors is outside of host memory, and they share no
 /// memory.
 pub(super) fn copy(from: &Tensor, to: &mut TensorMut) -> Result<()> {
-    if (from.dtype(), from.shape()) != (to.dtype(), to.shape()) {
-        return Err(Error::invalid(
-            "source",
-            format!(
-                "{} of shape {}; the destination is {} of shape {}",
-                from.dtype(),
-                from.shape(),
-                to.dtype(),
-                to.shape()
-            ),
-        ));
-    }
+    check_same((from.dtype(), from.shape()), (to.dtype(), to.shape()))?;
     to.check_writable()?;
     let (source, target) = (from.gpu()?, to.tensor.gpu()?);
     if let (Some(gpu), Some(other)) = (source, target)

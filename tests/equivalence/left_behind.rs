@@ -23,18 +23,16 @@ fn step(model: &Model, rows: &[Row]) {
     model.strategy.run(&run, Some(batch.unwrap())).unwrap();
 }
 
-/// What two steps of SGD make of the variables, with whatever `between` does between the first run
-/// and its apply.
+/// What two steps of SGD make of the variables, with whatever `between` does after the apply of each.
 fn trained(between: &dyn Fn(&Model, &Arc<Optimizer>)) -> Vec<Vec<f32>> {
     let model = Model::new(3, LossReduction::Sum);
     let optimizer = Optimizer::new(model.strategy.id(), Box::new(Sgd), 0.5).unwrap();
     for _ in 0..2 {
         step(&model, &rows(7));
-        between(&model, &optimizer);
         let before = optimizer.iterations();
         apply(&optimizer, &model.gradients).unwrap();
         assert_eq!(optimizer.iterations(), before + 1);
-        // Used up, before the check as after it.
+        // Used up, after the check as before it.
         between(&model, &optimizer);
         assert!(apply(&optimizer, &model.gradients).is_err());
     }
@@ -43,7 +41,7 @@ fn trained(between: &dyn Fn(&Model, &Arc<Optimizer>)) -> Vec<Vec<f32>> {
 }
 
 #[test]
-fn contributions_that_wait_and_metrics_and_variables_stay() {
+fn metrics_and_variables_stay() {
     let expected = trained(&|_, _| {});
     let seen = trained(&|model, optimizer| {
         let metric = model.strategy.metric("loss");
@@ -109,8 +107,35 @@ fn accumulated_runs_stay() {
     assert_eq!(trained(true), trained(false));
 }
 
+/// Contributions that wait for an apply stay, since replicas would overwrite them. Those that an apply has refused go.
 #[test]
-fn a_failing_check_leaves_contributions_too() {
+fn contributions_that_wait_are_refused() {
+    let model = Model::new(2, LossReduction::Sum);
+    let submitting = |context: &ReplicaContext| {
+        contribute(context, &model.gradients, sum(&part(context)), 1.0)?;
+        model.gradients.submit_in(context, None)?;
+        Ok(None)
+    };
+    let checked = || {
+        let gradients = Some(&model.gradients);
+        check(&model.strategy, &submitting, &batch_of(&rows(9)), gradients, &Default::default())
+    };
+    step(&model, &rows(5));
+    let error = checked().unwrap_err();
+    assert!(error.to_string().contains("has not been applied"), "{error}");
+    let optimizer = Optimizer::new(model.strategy.id(), Box::new(Sgd), 0.5).unwrap();
+    apply(&optimizer, &model.gradients).unwrap();
+    is_equivalent(&checked().unwrap());
+    step(&model, &rows(5));
+    optimizer.set_schedule(Arc::new(|_| Err(Error::precondition("not today"))));
+    apply(&optimizer, &model.gradients).unwrap_err();
+    is_equivalent(&checked().unwrap());
+    let error = apply(&optimizer, &model.gradients).unwrap_err();
+    assert!(error.to_string().contains("the last run failed"), "{error}");
+}
+
+#[test]
+fn a_failing_check_leaves_nothing() {
     let expected = trained(&|_, _| {});
     let seen = trained(&|model, _| {
         let failing = |context: &ReplicaContext| {

@@ -27,7 +27,7 @@ fn elements_on_gpus_stay_where_they_are() {
         let device = unsafe { managed.as_ref() }.elements().device;
         assert_eq!((device.kind, device.index), (2, card));
         // SAFETY: as above; it is imported once.
-        let back = unsafe { dlpack::import(managed) }.unwrap().take_over();
+        let back = unsafe { dlpack::import(managed) }.unwrap();
         assert_eq!((back.device(), back.address()), (back_on, address));
         assert_eq!(numbers(&copy_to(&back, HOST).unwrap()), [1.0, 3.0, 5.0, 7.0, 9.0, 11.0]);
     }
@@ -61,7 +61,7 @@ fn others_memory_is_let_go_of_when_it_is_no_longer_used() {
         others.manager = inner.as_ptr().cast::<c_void>();
         others.deleter = Some(release);
         // SAFETY: `others` lives as long as the tensor.
-        let taken = unsafe { dlpack::import(NonNull::from(&mut others)) }.unwrap().take_over();
+        let taken = unsafe { dlpack::import(NonNull::from(&mut others)) }.unwrap();
         let copy = copy_to(&taken, gpu(0)).unwrap();
         drop(taken);
         assert_eq!(RELEASED.swap(0, Ordering::SeqCst), 1);

@@ -77,11 +77,12 @@ fn all_rules_and_options_over_ranks_have_the_bits_of_cpus() {
         ([(&["GPU:1"], "CPU:0"), (&["GPU:1"], "GPU:1")], true),
     ];
     let cpus = ["CPU:0", "CPU:1", "CPU:2", "CPU:3", "CPU:4", "CPU:5"];
-    for (number, case) in cases().into_iter().enumerate() {
+    for (number, mut case) in cases().into_iter().enumerate() {
         control.seed(number as u64);
         let_engines_move_memory_of_gpus(number % 3 == 0);
         let (place, chosen) = places[(number + number / 8) % places.len()];
         let in_sync = if chosen { 4 + number % 3 } else { 0 };
+        case.accumulation = if chosen { 1 } else { case.accumulation };
         let expected = if chosen {
             Training::new(case, &cpus[..in_sync], "CPU:0").train()
         } else {

@@ -80,7 +80,7 @@ const SITES: [(&str, &str, Strictly); 21] = [
     ("optimizer/non_finite.rs", "applied as it is", Fails(&[("is not finite", not_finite)])),
     (
         "optimizer/writing.rs",
-        "unwritten(found",
+        "fn check_written",
         Fails(&[("viewed, attached or added none", unwritten)]),
     ),
     (

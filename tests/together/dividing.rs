@@ -194,7 +194,7 @@ pub fn train(strategy: Strategy, rule: Box<dyn UpdateRule>, plan: Plan) -> Vec<V
 }
 
 /// Each device has a replica, or the number of replicas was chosen: then their shares of ranks and devices are not
-/// equal, and runs are accumulated over all ranks. Some of the ranks are strict.
+/// equal, and no runs are accumulated. Some of the ranks are strict.
 #[test]
 fn every_rule_divided_comes_to_the_bits_of_one_process() {
     let splits = [(2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (2, 3), (5, 1)];
@@ -204,6 +204,8 @@ fn every_rule_divided_comes_to_the_bits_of_one_process() {
         for in_sync in [0, 7] {
             let (size, devices) = splits[(number + in_sync / 2) % splits.len()];
             let all = if in_sync == 0 { size * devices } else { in_sync };
+            let accumulation = if in_sync == 0 { plan.accumulation } else { 1 };
+            let plan = Plan { accumulation, ..plan };
             let expected = train(alone(all), make(), plan);
             let options = |rank: usize| Options {
                 strict: (rank + number).is_multiple_of(3),

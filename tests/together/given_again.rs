@@ -100,14 +100,19 @@ const THEN: [Then; 5] = [
 fn plans() -> Vec<Plan> {
     let counts =
         [BY.len(), ACCUMULATION.len(), SPLITS.len(), PIPELINES.len(), READ_AHEAD.len(), THEN.len()];
-    let plan = |(seed, row): (usize, Vec<usize>)| Plan {
-        by: BY[row[0]],
-        accumulation: ACCUMULATION[row[1]],
-        split: SPLITS[row[2]],
-        pipeline: PIPELINES[row[3]],
-        read_ahead: READ_AHEAD[row[4]],
-        then: THEN[row[5]],
-        seed: seed as u64,
+    let plan = |(seed, row): (usize, Vec<usize>)| {
+        let (split, then) = (SPLITS[row[2]], THEN[row[5]]);
+        // Several ranks with a chosen number of replicas do not accumulate.
+        let is_alone = split.0 == 1 && !matches!(then, Then::Elsewhere(2.., _));
+        Plan {
+            by: BY[row[0]],
+            accumulation: if is_alone { ACCUMULATION[row[1]] } else { 1 },
+            split,
+            pipeline: PIPELINES[row[3]],
+            read_ahead: READ_AHEAD[row[4]],
+            then,
+            seed: seed as u64,
+        }
     };
     pairwise(&counts).into_iter().enumerate().map(plan).collect()
 }

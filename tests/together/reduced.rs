@@ -15,6 +15,7 @@ use umbo::values::variable::{Aggregation, Variable};
 
 use super::dividing::gradients;
 use super::engine::ranks;
+use super::on_gpus::runs;
 use super::{bytes, on_ranks, tensor, variable};
 
 /// What a look at variable `index` finds, or with which status it fails, as bytes.
@@ -83,7 +84,7 @@ impl Trained {
 
 #[test]
 fn a_look_at_nothing_fails_on_all_ranks() {
-    for accumulation in [1, 2] {
+    for accumulation in [1, runs(2)] {
         on_ranks(&ranks(2), 2, |_, strategy| {
             let trained = set_up(strategy.unwrap(), accumulation);
             let fails = |index, status, part: &str| {

@@ -1,12 +1,13 @@
 //! With a chosen number of replicas in sync the bits of a training do not depend on how many ranks and
 //! devices there are.
 
+use super::dividing::make;
 use super::engine::ranks;
 use super::on_gpus::{placed, tried};
 use super::training::{Model, Plan, plans, rule, train};
 use super::{on_ranks_of, options};
 use umbo::error::{Error, Status};
-use umbo::optimizer::{LossReduction, Settings};
+use umbo::optimizer::{Gradients, GradientsOptions, LossReduction, Settings};
 use umbo::strategy::{Options, Strategy};
 
 /// How many replicas there are in all of these tests.
@@ -25,18 +26,18 @@ pub fn chosen(rank: usize, devices: usize, replicas: usize) -> Options {
 /// Numbers whose sums depend on the order, over every split and with shares that are not the same.
 #[test]
 fn no_split_shows() {
-    for (model, accumulation, replicas) in [
-        (Model::Dense, 1, REPLICAS),
-        (Model::Dense, 3, REPLICAS + 1),
-        (Model::Rows, 1, REPLICAS + 5),
-        (Model::Rows, 2, REPLICAS),
+    for (model, deferred, replicas) in [
+        (Model::Dense, true, REPLICAS),
+        (Model::Dense, false, REPLICAS + 1),
+        (Model::Rows, true, REPLICAS + 5),
+        (Model::Rows, false, REPLICAS),
     ] {
         let plan = Plan {
             model,
             reduction: LossReduction::Sum,
             settings: Settings { global_clip_norm: Some(0.7), ..Settings::default() },
-            accumulation,
-            deferred: accumulation % 2 == 1,
+            accumulation: 1,
+            deferred,
             overflows: false,
             is_wide: true,
         };
@@ -79,6 +80,26 @@ fn bad_numbers_say_what_would_be_right() {
         assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
         assert!(error.to_string().contains("one replica for each device"), "{error}");
     }
+}
+
+/// Their sums would depend on the split. More replicas in sync do the same.
+#[test]
+fn ranks_do_not_accumulate_runs() {
+    on_ranks_of(
+        &ranks(2),
+        |rank| chosen(rank, 1, 4),
+        |_, strategy| {
+            let strategy = strategy.unwrap();
+            let variables = make(&strategy, &[&[3]]);
+            let options = GradientsOptions { accumulation_steps: 2, ..Default::default() };
+            let devices = strategy.replica_devices();
+            let sum = LossReduction::Sum;
+            let error =
+                Gradients::new(strategy.id(), devices, variables, sum, options).unwrap_err();
+            assert_eq!(error.status(), Status::Unimplemented, "{error}");
+            assert!(error.to_string().contains("2 times as many replicas in sync"), "{error}");
+        },
+    );
 }
 
 /// Ranks of one strategy may have different numbers of devices.

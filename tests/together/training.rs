@@ -18,7 +18,7 @@ use umbo::tensor::{DType, Tensor};
 use umbo::values::variable::{Aggregation, Variable};
 
 use super::engine::job;
-use super::on_gpus::{shared_or_apart, tried};
+use super::on_gpus::{runs, shared_or_apart, tried};
 use super::reproducible::chosen;
 use super::{alone, bytes, on_ranks_of, tensor, tensor_of, try_to_copy_into, variable};
 
@@ -285,6 +285,8 @@ fn ranks_train_as_one_process_does() {
         for in_sync in [0, 12] {
             let (size, devices) = splits[(number + in_sync) % splits.len()];
             let plan = Plan { is_wide: in_sync > 0 && !plan.overflows, ..plan.clone() };
+            let accumulation = if in_sync > 0 { 1 } else { runs(plan.accumulation) };
+            let plan = Plan { accumulation, ..plan };
             let all = if in_sync == 0 { size * devices } else { in_sync };
             let expected = train(alone(all), &plan, rule(of));
             let options = |rank: usize| Options {

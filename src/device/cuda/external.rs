@@ -36,17 +36,17 @@ pub fn check_stream(ordinal: u32, stream: usize) -> Result<()> {
         };
         asked.result().map(|()| context == primary.cu_ctx())
     })?;
-    let problem = match found {
-        Ok(true) => return Ok(()),
-        Ok(false) => "of another GPU, or not of its primary context".to_owned(),
-        Err(error) if is_wrong_handle(error) => format!("no stream: {}", explain(error)),
-        Err(error) => return Err(failed(ordinal, "stream", error)),
-    };
-    let advice = format!(
-        "{problem}; give one that was made while the primary context of GPU {ordinal} \
-         (cuDevicePrimaryCtxRetain) was current"
-    );
-    Err(Error::invalid("stream", advice))
+    judge(
+        found,
+        ordinal,
+        ("stream", "stream"),
+        "of another GPU, or not of its primary context",
+        || {
+            format!(
+                "that was made while the primary context of GPU {ordinal} (cuDevicePrimaryCtxRetain) was current"
+            )
+        },
+    )
 }
 
 /// Fails with INVALID_ARGUMENT if the memory pool at this address certainly does not belong to card `ordinal`, which
@@ -72,24 +72,31 @@ pub fn check_pool(ordinal: u32, pool: usize) -> Result<()> {
         };
         asked.result().map(|()| access != NO_ACCESS)
     })?;
-    let problem = match found {
+    let others = "of another GPU, whose memory this one may not use";
+    judge(found, ordinal, ("pool", "memory pool"), others, || {
+        format!("whose memory is in GPU {ordinal} (CUmemPoolProps)")
+    })
+}
+
+/// What the driver's answer to the question means, whether `argument`, which is a `what`, belongs to a card. It says
+/// that a handle or another value is wrong with the codes 1 and 400.
+fn judge(
+    answer: Result<bool, DriverError>,
+    ordinal: u32,
+    (argument, what): (&'static str, &str),
+    others: &str,
+    right: impl FnOnce() -> String,
+) -> Result<()> {
+    let problem = match answer {
         Ok(true) => return Ok(()),
-        Ok(false) => "of another GPU, whose memory this one may not use".to_owned(),
-        Err(error) if is_wrong_handle(error) => format!("no memory pool: {}", explain(error)),
-        Err(error) => return Err(failed(ordinal, "pool", error)),
+        Ok(false) => others.to_owned(),
+        Err(error) if matches!(error.0 as u32, 1 | 400) => format!("no {what}: {}", explain(error)),
+        Err(error) => {
+            let why = explain(error);
+            return Err(Error::Unavailable(format!(
+                "GPU {ordinal} could not be asked whether the {argument} is its own: {why}"
+            )));
+        }
     };
-    let advice = format!("{problem}; give one whose memory is in GPU {ordinal} (CUmemPoolProps)");
-    Err(Error::invalid("pool", advice))
-}
-
-/// Whether the driver says that a handle or another value is wrong.
-fn is_wrong_handle(error: DriverError) -> bool {
-    matches!(error.0 as u32, 1 | 400)
-}
-
-fn failed(ordinal: u32, what: &str, error: DriverError) -> Error {
-    let why = explain(error);
-    Error::Unavailable(format!(
-        "GPU {ordinal} could not be asked whether the {what} is its own: {why}"
-    ))
+    Err(Error::invalid(argument, format!("{problem}; give one {}", right())))
 }

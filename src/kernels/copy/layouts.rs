@@ -97,7 +97,7 @@ pub(in crate::kernels) fn bits(dtype: DType, value: f64) -> u64 {
 }
 
 /// Checks that dtype and shape of a copy's source and target are equal.
-pub(in crate::kernels) fn check_same(from: (DType, Shape), to: (DType, Shape)) -> Result<()> {
+pub fn check_same(from: (DType, Shape), to: (DType, Shape)) -> Result<()> {
     if from == to {
         return Ok(());
     }

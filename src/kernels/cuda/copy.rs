@@ -4,9 +4,7 @@ use crate::error::{Error, Result};
 use crate::kernels::copy::combine::check_combined;
 use crate::kernels::copy::layouts::{bits, check_same};
 use crate::kernels::cuda::place::{GpuPlace, GpuRuns};
-use crate::kernels::cuda::queue::{
-    Address, KernelLauncher, KernelQueue, plain, short_name, unsigned_name,
-};
+use crate::kernels::cuda::queue::{Address, KernelLauncher, plain, short_name, unsigned_name};
 
 plain! {
     struct CopyEntry of 488 bytes {
@@ -63,7 +61,7 @@ impl CopyEntry {
     }
 }
 
-impl<Q: KernelQueue> KernelLauncher<Q> {
+impl KernelLauncher<'_> {
     /// Queues a copy for each pair: the elements of the first place go to the same positions of the second. It queues
     /// one kernel for each width of pieces.
     ///

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::kernels::cuda::operands::{GpuContribution, GpuUpdate, Gradient, TableRows};
 use crate::kernels::cuda::place::divisor;
 use crate::kernels::cuda::queue::{
-    Address, KernelLauncher, KernelQueue, LaunchWork, Plain, Table, blocks_of, plain, short_name,
+    Address, KernelLauncher, LaunchWork, Plain, Table, blocks_of, plain, short_name,
 };
 use crate::kernels::dtype::DType;
 use crate::kernels::float::real::{Real, for_real};
@@ -142,7 +142,7 @@ pub(super) struct TableArrays {
     pub(super) count: u32,
 }
 
-impl<Q: KernelQueue> KernelLauncher<Q> {
+impl KernelLauncher<'_> {
     /// Queues the kernel of this name for float32 variables, and the one for float64 variables.
     ///
     /// # Safety

@@ -19,7 +19,7 @@ mod replicas;
 mod row_copies;
 mod update;
 
-pub use on_gpu::{OnGpu, PreparedLaunches, on_gpu, prepared_on_gpu};
+pub use on_gpu::{PreparedLaunches, on_gpu, prepared_on_gpu};
 pub use operands::{GpuContribution, GpuUpdate, Gradient, TableRows};
 pub use place::GpuPlace;
 pub use ptx::PTX;

@@ -12,12 +12,10 @@ use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue, THREADS}
 /// The stream of a logical GPU, for one call of a launcher's function. The memory of tables is freed on the stream,
 /// and so after the kernels that read it.
 #[derive(Debug)]
-pub struct OnGpu {
+struct OnGpu {
     gpu: &'static Gpu,
-    kernels: &'static Kernels,
     memory: RefCell<Vec<DeviceMemory>>,
-    /// The launches, if they are only prepared.
-    prepared: Option<RefCell<Vec<Launch>>>,
+    launches: RefCell<Vec<Launch>>,
 }
 
 #[derive(Debug)]
@@ -27,8 +25,21 @@ struct Launch {
     arguments: Vec<u64>,
 }
 
-impl OnGpu {
-    fn take(&self, bytes: usize) -> Result<Address> {
+impl KernelQueue for OnGpu {
+    unsafe fn launch(&self, kernel: &str, blocks: u32, arguments: &[u64]) -> Result<()> {
+        let (kernel, arguments) = (kernel.to_owned(), arguments.to_vec());
+        self.launches.borrow_mut().push(Launch { kernel, blocks, arguments });
+        Ok(())
+    }
+
+    fn upload(&self, bytes: &[u8]) -> Result<Address> {
+        let address = self.scratch(bytes.len())?;
+        // SAFETY: the memory is as long as the bytes, and is freed on the stream.
+        unsafe { self.gpu.upload(bytes.as_ptr(), address, bytes.len()) }?;
+        Ok(address)
+    }
+
+    fn scratch(&self, bytes: usize) -> Result<Address> {
         let memory = DeviceMemory::new(self.gpu, bytes)?;
         let address = memory.address();
         self.memory.borrow_mut().push(memory);
@@ -36,33 +47,10 @@ impl OnGpu {
     }
 }
 
-impl KernelQueue for OnGpu {
-    unsafe fn launch(&self, kernel: &str, blocks: u32, arguments: &[u64]) -> Result<()> {
-        if let Some(prepared) = &self.prepared {
-            let (kernel, arguments) = (kernel.to_owned(), arguments.to_vec());
-            prepared.borrow_mut().push(Launch { kernel, blocks, arguments });
-            return Ok(());
-        }
-        // SAFETY: the caller's promise; the tables are this queue's own.
-        unsafe { self.gpu.launch(self.kernels, kernel, [blocks, THREADS], arguments) }
-    }
-
-    fn upload(&self, bytes: &[u8]) -> Result<Address> {
-        let address = self.take(bytes.len())?;
-        // SAFETY: the memory is as long as the bytes, and is freed on the stream.
-        unsafe { self.gpu.upload(bytes.as_ptr(), address, bytes.len()) }?;
-        Ok(address)
-    }
-
-    fn scratch(&self, bytes: usize) -> Result<Address> {
-        self.take(bytes)
-    }
-}
-
 /// Kernels that are ready to launch, as soon as the work before them is queued. Launching them needs no memory that
 /// could be refused.
 #[derive(Debug)]
-pub struct PreparedLaunches(OnGpu);
+pub struct PreparedLaunches(OnGpu, &'static Kernels);
 
 impl PreparedLaunches {
     /// Launches them.
@@ -70,37 +58,34 @@ impl PreparedLaunches {
     /// # Safety
     /// The promises that the launcher's functions got when this was prepared hold from now on.
     pub unsafe fn launch(self) -> Result<()> {
-        let OnGpu { gpu, kernels, prepared, memory: _memory } = self.0;
-        prepared.into_iter().flat_map(RefCell::into_inner).try_for_each(|launch| {
+        let PreparedLaunches(OnGpu { gpu, launches, memory: _memory }, kernels) = self;
+        launches.into_inner().into_iter().try_for_each(|launch| {
             let blocks = [launch.blocks, THREADS];
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller's promise; the tables are this queue's own.
             unsafe { gpu.launch(kernels, &launch.kernel, blocks, &launch.arguments) }
         })
     }
 }
 
-fn launcher(gpu: &'static Gpu, prepares: bool) -> Result<KernelLauncher<OnGpu>> {
-    let kernels = gpu.card().kernels(|| &PTX)?;
-    let prepared = prepares.then(RefCell::default);
-    Ok(KernelLauncher::new(OnGpu { gpu, kernels, memory: RefCell::default(), prepared }))
-}
-
-/// Calls `queue` with a launcher whose kernels run on the stream of `gpu`.
-pub fn on_gpu<T>(
+/// Calls `queue` with a launcher, and launches its kernels on the stream of `gpu`.
+pub fn on_gpu(
     gpu: &'static Gpu,
-    queue: impl FnOnce(&KernelLauncher<OnGpu>) -> Result<T>,
-) -> Result<T> {
-    let _entered = gpu.card().enter()?;
-    queue(&launcher(gpu, false)?)
+    queue: impl FnOnce(&KernelLauncher<'_>) -> Result<()>,
+) -> Result<()> {
+    let prepared = prepared_on_gpu(gpu, queue)?;
+    // SAFETY: the promises that `queue` gave for what was queued hold during this call.
+    unsafe { prepared.launch() }
 }
 
 /// Calls `queue` with a launcher that only prepares kernels, which are launched later.
 pub fn prepared_on_gpu(
     gpu: &'static Gpu,
-    queue: impl FnOnce(&KernelLauncher<OnGpu>) -> Result<()>,
+    queue: impl FnOnce(&KernelLauncher<'_>) -> Result<()>,
 ) -> Result<PreparedLaunches> {
     let _entered = gpu.card().enter()?;
-    let launcher = launcher(gpu, true)?;
-    queue(&launcher)?;
-    Ok(PreparedLaunches(launcher.queue))
+    let kernels = gpu.card().kernels(|| &PTX)?;
+    let (memory, launches) = Default::default();
+    let prepared = OnGpu { gpu, memory, launches };
+    queue(&KernelLauncher::new(&prepared))?;
+    Ok(PreparedLaunches(prepared, kernels))
 }

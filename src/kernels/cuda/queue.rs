@@ -28,42 +28,26 @@ pub trait KernelQueue {
     fn scratch(&self, bytes: usize) -> Result<Address>;
 }
 
-impl<Q: KernelQueue + ?Sized> KernelQueue for &Q {
-    unsafe fn launch(&self, kernel: &str, blocks: u32, arguments: &[u64]) -> Result<()> {
-        // SAFETY: the caller's promise is the same.
-        unsafe { (**self).launch(kernel, blocks, arguments) }
-    }
-
-    fn upload(&self, bytes: &[u8]) -> Result<Address> {
-        (**self).upload(bytes)
-    }
-
-    fn scratch(&self, bytes: usize) -> Result<Address> {
-        (**self).scratch(bytes)
-    }
-}
-
 /// About how many chunks are enough on a GPU.
 const ENOUGH_CHUNKS: u64 = 1 << 16;
 
 /// Queues kernels.
-#[derive(Debug)]
-pub struct KernelLauncher<Q> {
-    pub(super) queue: Q,
+pub struct KernelLauncher<'q> {
+    pub(super) queue: &'q dyn KernelQueue,
     /// About how many chunks are enough. If there would be more, the chunks are made larger, and each thread works
     /// several times.
     pub(super) enough_chunks: u64,
 }
 
-impl<Q: KernelQueue> KernelLauncher<Q> {
+impl<'q> KernelLauncher<'q> {
     /// A launcher that queues at `queue`.
-    pub fn new(queue: Q) -> KernelLauncher<Q> {
+    pub fn new(queue: &'q dyn KernelQueue) -> KernelLauncher<'q> {
         KernelLauncher { queue, enough_chunks: ENOUGH_CHUNKS }
     }
 
     /// The same launcher, for which few chunks are enough if `few`. Tests use it, since a GPU needs millions of
     /// elements to reach the usual number of chunks. Results never depend on it.
-    pub fn with_few_chunks(self, few: bool) -> KernelLauncher<Q> {
+    pub fn with_few_chunks(self, few: bool) -> KernelLauncher<'q> {
         KernelLauncher { enough_chunks: if few { 0 } else { ENOUGH_CHUNKS }, ..self }
     }
 

@@ -1,11 +1,11 @@
 //! Element-wise reduction over replicas.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::cuda::place::{GpuPlace, GpuRuns};
 use crate::kernels::cuda::queue::{
-    Address, KernelLauncher, KernelQueue, Table, plain, short_name, unsigned_name,
+    Address, KernelLauncher, Table, plain, short_name, unsigned_name,
 };
-use crate::kernels::reduce::over_replicas::{common, result_dtype};
+use crate::kernels::reduce::over_replicas::check_operands;
 use crate::kernels::reduce::reduction::ReduceOp;
 
 /// The sum or the mean of some inputs, element by element.
@@ -36,7 +36,7 @@ plain! {
     }
 }
 
-impl<Q: KernelQueue> KernelLauncher<Q> {
+impl KernelLauncher<'_> {
     /// Queues a reduction. The bits are those of
     /// [`reduce_over_replicas`](crate::kernels::reduce::over_replicas::reduce_over_replicas).
     ///
@@ -47,7 +47,8 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
     /// When the queued work reaches the reduction, the inputs may be read and the output written. Nobody else uses
     /// them at that time.
     pub unsafe fn reduce_over_replicas(&self, reduction: &GpuReduction<'_>) -> Result<()> {
-        reduction.check()?;
+        let GpuReduction { op, inputs, output } = reduction;
+        check_operands(*op, inputs.iter().map(GpuPlace::kind), output.kind())?;
         let item = reduction.item();
         if item.elements == 0 {
             return Ok(());
@@ -68,24 +69,6 @@ impl<Q: KernelQueue> KernelLauncher<Q> {
 }
 
 impl GpuReduction<'_> {
-    fn check(&self) -> Result<()> {
-        let GpuReduction { op, inputs, output } = self;
-        let (dtype, shape) = common(inputs.iter().map(|input| (input.dtype, input.layout.shape)))?;
-        let expected = result_dtype(*op, dtype)?;
-        if output.dtype != expected || output.layout.shape != shape {
-            return Err(Error::invalid(
-                "output",
-                format!(
-                    "{} of shape {}; the {} of {dtype} of shape {shape} is {expected} of that shape",
-                    output.dtype,
-                    output.layout.shape,
-                    op.name()
-                ),
-            ));
-        }
-        Ok(())
-    }
-
     fn item(&self) -> ReductionEntry {
         let output_runs = GpuRuns::new(&self.output.layout);
         let is_dense = |input: &GpuPlace| GpuRuns::new(&input.layout).is_dense();

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::kernels::cuda::place::divisor;
-use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue, Table};
+use crate::kernels::cuda::queue::{Address, KernelLauncher, Table};
 use crate::kernels::dtype::DType;
 
 /// Some rows of a table of 32-bit or 64-bit elements, and memory for as many rows without gaps.
@@ -24,7 +24,7 @@ pub struct RowCopy {
     pub back: bool,
 }
 
-impl<Q: KernelQueue> KernelLauncher<Q> {
+impl KernelLauncher<'_> {
     /// Queues a copy of rows. It needs no memory of the device.
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, for elements of another size.

@@ -4,13 +4,13 @@
 use crate::error::{Error, Result};
 use crate::kernels::cuda::entries::{TILE, TYPES, TableEntry, check_gradient};
 use crate::kernels::cuda::operands::{GpuUpdate, Gradient};
-use crate::kernels::cuda::queue::{Address, KernelLauncher, KernelQueue};
+use crate::kernels::cuda::queue::{Address, KernelLauncher};
 use crate::kernels::update::rules::RuleKind;
 
 /// Elements that a block measures: those of 16 tiles.
 const MEASURED_BY_BLOCK: u64 = 16 * TILE;
 
-impl<Q: KernelQueue> KernelLauncher<Q> {
+impl KernelLauncher<'_> {
     /// Queues the writing of gradients to the addresses beside them, in the variables' type.
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.

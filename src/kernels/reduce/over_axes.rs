@@ -45,7 +45,7 @@ pub fn reduce_over_axes(
     output: &mut ViewMut,
 ) -> Result<()> {
     let first = inputs.first().ok_or_else(|| Error::invalid("value", "no components"))?;
-    check_output(op, first.dtype(), output)?;
+    check_output(op, first.dtype(), output.dtype())?;
     let mut parts = Vec::with_capacity(inputs.len());
     for input in inputs {
         let part = AxesInput::new(input, reduced)?;

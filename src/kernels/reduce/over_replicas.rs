@@ -35,15 +35,8 @@ impl<'a> Planned<'a> {
     /// Fails with INVALID_ARGUMENT if there is no input or more than 2^15, if shapes or dtypes
     /// differ, if the output's dtype is not that of the result, and for bool.
     pub fn new(op: ReduceOp, inputs: Vec<View<'a>>, output: ViewMut<'a>) -> Result<Planned<'a>> {
-        let (dtype, shape) =
-            common(inputs.iter().map(|input| (input.dtype(), input.layout().shape)))?;
-        check_output(op, dtype, &output)?;
-        if output.layout().shape != shape {
-            return Err(Error::invalid(
-                "output",
-                format!("shape {}; the result has {shape}", output.layout().shape),
-            ));
-        }
+        let kinds = inputs.iter().map(|input| (input.dtype(), input.layout().shape));
+        check_operands(op, kinds, (output.dtype(), output.layout().shape))?;
         Ok(Planned { op, inputs, output })
     }
 
@@ -105,18 +98,27 @@ pub fn reduce_over_replicas(instructions: Instructions, all: &mut [Planned]) {
     });
 }
 
-/// The dtype and the shape of the inputs of a reduction, which must all have the same.
-pub(in crate::kernels) fn common(
+/// Checks that the inputs of a reduction have one dtype and one shape, and that the output has those of the result.
+pub(in crate::kernels) fn check_operands(
+    op: ReduceOp,
     mut inputs: impl ExactSizeIterator<Item = (DType, Shape)>,
-) -> Result<(DType, Shape)> {
+    output: (DType, Shape),
+) -> Result<()> {
     if inputs.len() > MAX_ADDENDS {
         let problem = format!("{} components; at most {MAX_ADDENDS} are reduced", inputs.len());
         return Err(Error::invalid("value", problem));
     }
     let first = inputs.next().ok_or_else(|| Error::invalid("value", "no components"))?;
-    match inputs.all(|input| input == first) {
-        true => Ok(first),
-        false => Err(Error::invalid("value", "the components differ in dtype or shape")),
+    if !inputs.all(|input| input == first) {
+        return Err(Error::invalid("value", "the components differ in dtype or shape"));
+    }
+    check_output(op, first.0, output.0)?;
+    match output.1 == first.1 {
+        true => Ok(()),
+        false => {
+            let problem = format!("shape {}; the result has {}", output.1, first.1);
+            Err(Error::invalid("output", problem))
+        }
     }
 }
 
@@ -132,13 +134,11 @@ pub fn result_dtype(op: ReduceOp, dtype: DType) -> Result<DType> {
 }
 
 /// Checks that the output has the dtype of the result.
-pub(super) fn check_output(op: ReduceOp, dtype: DType, output: &ViewMut) -> Result<()> {
+pub(super) fn check_output(op: ReduceOp, dtype: DType, output: DType) -> Result<()> {
     let expected = result_dtype(op, dtype)?;
-    if output.dtype() != expected {
-        return Err(Error::invalid(
-            "output",
-            format!("{}; the {} of {dtype} is {expected}", output.dtype(), op.name()),
-        ));
+    if output != expected {
+        let problem = format!("{output}; the {} of {dtype} is {expected}", op.name());
+        return Err(Error::invalid("output", problem));
     }
     Ok(())
 }

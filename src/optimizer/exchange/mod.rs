@@ -17,11 +17,10 @@
 //! again. If all ranks have them on GPUs and the engine moves GPU memory, they stay there.
 //!
 //! With a fixed global replica count, the bits must not depend on how replicas are distributed over ranks. So
-//! contributions are always sent unsummed, and ranks exchange them in each run that is accumulated.
+//! contributions are always sent unsummed, and runs are not accumulated.
 //!
 //! - `participation`: the participation mask, which says which replica contributed to which variable.
-//!   [`shardings`]: how dense gradients are divided. `sent`: in which form they are sent. [`shards`]: in which
-//!   rounds. `sums`: how they are exchanged and added up; `on_gpu` and `between_gpus`: the same for gradients on
+//!   `sent`: in which form dense gradients are sent. [`shards`]: how they are divided, and in which rounds. `sums`: how they are exchanged and added up; `on_gpu` and `between_gpus`: the same for gradients on
 //!   GPUs. `new_weights`: the same for weights. `sparse_rows`: rows. [`slots`]: gathering of sharded state.
 
 pub(super) mod between_gpus;
@@ -30,7 +29,6 @@ mod new_weights;
 mod on_gpu;
 mod participation;
 mod sent;
-pub(super) mod shardings;
 pub(super) mod shards;
 pub(super) mod slots;
 mod sparse_rows;
@@ -38,12 +36,11 @@ mod sums;
 
 use std::fmt;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::launcher::{ApplyLauncher, Keep};
+use crate::optimizer::launcher::ApplyLauncher;
 use crate::optimizer::launchers::launcher_of;
 use crate::optimizer::means::Means;
-use crate::optimizer::non_finite::not_finite;
 use crate::optimizer::plan::TreatmentPlan;
 use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::rule::UpdateRule;
@@ -95,8 +92,7 @@ impl<'a> Exchange<'a> {
             return Ok(Exchange::of_own(ranks));
         }
         let on_gpu = ranks.moves_memory_of_gpus()
-            && launcher_of(gradients.variables())
-                .is_ok_and(|launcher| launcher.has_memory_of_its_own());
+            && gradients.variables().iter().all(|of| !of.device().is_host_memory());
         let own = Participation::write(sources);
         let runs = sources.accumulation.runs;
         let agreed =
@@ -114,11 +110,9 @@ impl<'a> Exchange<'a> {
             ..Call::to(CollectiveKind::Gradients, what)
         };
         let (mut collective, own) = ranks.start_collective(call, own)?;
-        let participation = Participation::read(ranks, &collective.all_gather(&own)?)?;
-        // With a fixed global replica count, accumulated gradients are in host memory.
+        let participation = Participation::read(&collective.all_gather(&own)?)?;
         let route = match gradients.variables().iter().all(|of| of.sharding().is_some()) {
             true => Route::Parts,
-            false if ranks.has_fixed_replicas() => Route::Whole,
             false if collective.numbers().all(|[on_gpu, _]| on_gpu == 1) => Route::WholeOnGpus,
             false => Route::Whole,
         };
@@ -151,10 +145,10 @@ impl<'a> Exchange<'a> {
         sources: &mut GradientSources<'_>,
         chosen: &dyn Fn(usize) -> bool,
     ) -> Result<Vec<u8>> {
-        if sums_are_sent(self.ranks, sources) {
+        if sums_are_sent(sources) {
             sources.merge_own_rows(chosen)?;
         }
-        sparse_rows::pack(self.ranks, sources, chosen)
+        sparse_rows::pack(sources, chosen)
     }
 
     /// Computes the gradients of row-sparse variables from the rows of all ranks.
@@ -164,15 +158,8 @@ impl<'a> Exchange<'a> {
         chosen: &dyn Fn(usize) -> bool,
         received: &Gathered,
     ) -> Result<()> {
-        let (ranks, participation) = (self.ranks, &self.participation);
-        let rows = SparseRows::unpack(ranks, sources, chosen, participation, received)?;
-        sources.merge_rows(ranks.has_fixed_replicas(), |index| rows.of_variable(index))
-    }
-
-    /// How the variables in `selected` are sharded, and in which round each range is sent.
-    fn shards(&self, sources: &GradientSources<'_>, selected: &[usize]) -> Shards {
-        let round = if self.route == Route::WholeOnGpus { usize::MAX } else { ROUND };
-        Shards::new(self.ranks, &self.participation, sources, selected, round)
+        let rows = SparseRows::unpack(sources, chosen, &self.participation, received)?;
+        sources.merge_rows(false, |index| rows.of_variable(index))
     }
 
     /// Starts a collective with what was `prepared`: the rows that are sent, and more.
@@ -216,14 +203,15 @@ impl<'a> Exchange<'a> {
                 work.divide(sources);
             }
             lacks = work.prepare_state(&mut state.variables, sources, plan, rule)?;
-            let mut shards = self.shards(sources, &work.indices());
+            let round = if self.route == Route::WholeOnGpus { usize::MAX } else { ROUND };
+            let (ranks, participation) = (self.ranks, &self.participation);
+            let mut shards = Shards::new(ranks, participation, sources, &work.indices(), round);
             shards.land(|index| sources.landing(index, divides))?;
             if self.route == Route::WholeOnGpus {
                 let buffers = launcher.pack_on_device(&shards, sources)?;
                 return Ok((rows, (shards, buffers)));
             }
-            let ExchangeMemory { send, receive, .. } = &mut work.exchange;
-            shards.reserve(send, receive)?;
+            shards.reserve(&mut work.exchange)?;
             Ok((rows, (shards, None)))
         };
         let prepared = prepare();
@@ -234,7 +222,7 @@ impl<'a> Exchange<'a> {
         let (any_measures, any_lacks) = collective
             .numbers()
             .fold((false, false), |any, [one, other]| (any.0 || one != 0, any.1 || other != 0));
-        if any_lacks || sources.accumulation.has_row_sparse() {
+        if any_lacks || sources.accumulation.row_sparse().next().is_some() {
             // A rank that fails here reports it before any gradient is overwritten.
             let rows = collective.all_gather(&rows)?;
             drop(collective);
@@ -253,8 +241,8 @@ impl<'a> Exchange<'a> {
         match on_gpu {
             Some(buffers) => shards.exchange_between_gpus(&mut collective, sources, buffers)?,
             None => {
-                let ExchangeMemory { send, receive, .. } = &mut work.exchange;
-                shards.exchange(&mut collective, sources, launcher, (send, receive), !divides)?;
+                let memory = &mut work.exchange;
+                shards.exchange(&mut collective, sources, launcher, memory, !divides)?;
             }
         }
         let measured = match any_measures && divides {
@@ -285,73 +273,6 @@ impl<'a> Exchange<'a> {
         self.ranks.start_collective(call, prepared).map(drop)
     }
 
-    /// Prepares to accumulate the last run's contributions, those of all ranks if they accumulate together; claiming
-    /// completes it. Selects the variables. If `refuses_not_finite`, fails if a gradient is not finite.
-    pub fn accumulate(
-        &self,
-        sources: &mut GradientSources<'_>,
-        work: &mut ApplyWork,
-        plan: &TreatmentPlan,
-        rule: &dyn UpdateRule,
-        launcher: &'static dyn ApplyLauncher,
-        refuses_not_finite: bool,
-    ) -> Result<Accumulated> {
-        // No later run can remove from the sum what is not finite.
-        let measure = |work: &mut ApplyWork, sources: &mut GradientSources<'_>| {
-            let mut found = None;
-            launcher.measure(work, sources, Keep::Nothing, &mut |index, squares| {
-                if !squares.finite {
-                    found.get_or_insert(index);
-                }
-            })?;
-            Ok::<_, Error>(found)
-        };
-        if self.route == Route::Own {
-            sources.merge_own_rows(&|index| plan.updates(index))?;
-            let contributions = sources.contributions;
-            work.select(sources, plan, rule, None, |index| contributions.has_variable(index))?;
-            if refuses_not_finite && let Some(index) = measure(work, sources)? {
-                return Err(not_finite(sources, index));
-            }
-            work.reserve_sums(sources)?;
-            launcher.reserve_sum(work, sources)?;
-            return Ok(Accumulated { weight: contributions.total_weight(), are_made: false });
-        }
-        let has = |index| self.participation.has_variable_of_run(index);
-        let mut prepare = || {
-            let rows = self.pack_rows(sources, &|index| plan.updates(index))?;
-            work.select(sources, plan, rule, None, has)?;
-            let mut shards = self.shards(sources, &work.indices());
-            let ExchangeMemory { send, receive, .. } = &mut work.exchange;
-            shards.reserve_next(sources, send, receive)?;
-            Ok((rows, shards))
-        };
-        let prepared = prepare();
-        let quantities = |add: &mut AddQuantity<'_>| add_selected(work, plan, sources, add);
-        let (mut collective, (rows, shards)) =
-            self.start_collective("the accumulation of gradients", [0; 2], &quantities, prepared)?;
-        let rows = collective.all_gather(&rows)?;
-        let ExchangeMemory { send, receive, .. } = &mut work.exchange;
-        shards.accumulate(&mut collective, sources, launcher, (send, receive))?;
-        drop(collective);
-        self.take_rows(sources, &|index| plan.updates(index), &rows)?;
-        let accumulated =
-            Accumulated { weight: self.participation.weight_of_run(), are_made: true };
-        if !refuses_not_finite {
-            return Ok(accumulated);
-        }
-        let dense = shards.not_finite(sources);
-        // The rows are those of all ranks already, and are measured as in one process.
-        let is_row_sparse = |index| has(index) && sources.is_row_sparse(index);
-        work.select(sources, plan, rule, None, is_row_sparse)?;
-        let rows = measure(work, sources)?;
-        work.select(sources, plan, rule, None, has)?;
-        match dense.into_iter().chain(rows).min() {
-            Some(index) => Err(not_finite(sources, index)),
-            None => Ok(accumulated),
-        }
-    }
-
     /// The gradient of variable `index` of all ranks, if it is not row-sparse. If it is, the sources have its rows
     /// afterwards. No contribution is overwritten. Nothing is returned if the gradients are this rank's alone.
     pub fn inspect(
@@ -364,14 +285,14 @@ impl<'a> Exchange<'a> {
             return sources.merge_own_rows(&chosen).map(|()| None);
         }
         let variable = &sources.variables()[index];
-        let ExchangeMemory { mut send, mut receive, .. } = ExchangeMemory::default();
+        let mut memory = ExchangeMemory::default();
         let mut prepare = || {
             let rows = self.pack_rows(sources, &chosen)?;
             let (ranks, participation) = (self.ranks, &self.participation);
             let mut shards = Shards::new(ranks, participation, sources, &[index], ROUND);
             let (dtype, shape, device) = (variable.dtype(), variable.shape(), variable.device());
             shards.land(|_| Tensor::uninitialized(dtype, shape, device))?;
-            shards.reserve(&mut send, &mut receive)?;
+            shards.reserve(&mut memory)?;
             Ok((rows, (shards, launcher_of(sources.variables())?)))
         };
         let (mut collective, (rows, (shards, launcher))) =
@@ -382,18 +303,10 @@ impl<'a> Exchange<'a> {
             self.take_rows(sources, &chosen, &rows)?;
             return Ok(None);
         }
-        shards.exchange(&mut collective, sources, launcher, (&mut send, &mut receive), true)?;
+        shards.exchange(&mut collective, sources, launcher, &mut memory, true)?;
         let landing = shards.items.first().and_then(|item| item.landing.as_ref());
         Ok(landing.map(ReservedTensor::tensor).cloned())
     }
-}
-
-/// The runs that an apply accumulates: their weight, and whether the sums exist already, and only have to be made
-/// current.
-#[derive(Clone, Copy)]
-pub(super) struct Accumulated {
-    pub weight: f64,
-    pub are_made: bool,
 }
 
 /// Adds which variables are frozen and which are selected: a rank that froze other variables would send other

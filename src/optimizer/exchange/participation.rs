@@ -4,16 +4,15 @@
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::optimizer::contributions::Contributions;
 use crate::optimizer::sources::GradientSources;
+use crate::strategy::ranks::Gathered;
 use crate::strategy::ranks::wire::{Reader, Writer};
-use crate::strategy::ranks::{Gathered, Ranks};
 
 /// Which replicas of all ranks contributed to which variables.
 #[derive(Clone, Default)]
 pub(in crate::optimizer) struct Participation {
     ranks: Arc<[RankParticipation]>,
-    /// Whether the earlier runs of each rank are those that all ranks have accumulated together.
-    before_is_of_all: bool,
 }
 
 /// The participation of one rank.
@@ -80,17 +79,17 @@ impl Participation {
         let variables = sources.variables().len();
         to.float(sources.accumulation.weight)?;
         Bits::write(&mut to, variables, |index| sources.accumulation.has_before(index))?;
-        to.number(sources.contributions.count() as u64)?;
-        for replica in 0..sources.contributions.count() {
-            to.float(sources.contributions.weight(replica))?;
-            let wrote = |index| sources.contributions.has_written(replica, index);
-            Bits::write(&mut to, variables, wrote)?;
+        let Contributions { replicas, step } = sources.contributions;
+        to.number(replicas.len() as u64)?;
+        for own in replicas {
+            to.float(own.weight())?;
+            Bits::write(&mut to, variables, |index| own.viewed.in_step(index, step))?;
         }
         Ok(to.done())
     }
 
     /// Decodes the participation of all ranks.
-    pub fn read(ranks: &Ranks, participation: &Gathered) -> Result<Participation> {
+    pub fn read(participation: &Gathered) -> Result<Participation> {
         let read = |(rank, bytes): (usize, &[u8])| {
             let mut from = Reader::new(rank, bytes);
             let (weight_before, before) = (from.float()?, Bits::read(&mut from)?);
@@ -104,9 +103,8 @@ impl Participation {
                 .collect::<Result<_>>()?;
             Ok(RankParticipation { weight_before, before, replicas })
         };
-        let before_is_of_all = ranks.has_fixed_replicas();
         let ranks = participation.iter().enumerate().map(read).collect::<Result<_>>()?;
-        Ok(Participation { ranks, before_is_of_all })
+        Ok(Participation { ranks })
     }
 
     /// The participation of each rank.
@@ -116,20 +114,9 @@ impl Participation {
 
     /// The weights of all runs and replicas, added as one process adds them.
     pub fn total_weight(&self) -> f64 {
-        let known = if self.before_is_of_all { 1 } else { self.ranks.len() };
-        let before: f64 = self.ranks.iter().take(known).map(|rank| rank.weight_before).sum();
-        before + self.weight_of_run()
-    }
-
-    /// The weights of all replicas in the last run.
-    pub fn weight_of_run(&self) -> f64 {
+        let before: f64 = self.ranks.iter().map(|rank| rank.weight_before).sum();
         let replicas = self.ranks.iter().flat_map(|rank| &rank.replicas);
-        replicas.map(|replica| replica.weight).sum()
-    }
-
-    /// Whether any replica has contributed to variable `index` in the last run.
-    pub fn has_variable_of_run(&self, index: usize) -> bool {
-        self.ranks.iter().any(|rank| rank.writers(index).next().is_some())
+        before + replicas.map(|replica| replica.weight).sum::<f64>()
     }
 
     /// Whether any replica has contributed to variable `index`.

@@ -5,8 +5,8 @@ use crate::optimizer::sources::GradientSources;
 use crate::strategy::ranks::Ranks;
 
 /// Whether a rank adds up what its replicas contribute to several runs before it sends that.
-pub(in crate::optimizer) fn sums_are_sent(ranks: &Ranks, sources: &GradientSources<'_>) -> bool {
-    sources.accumulation.runs > 0 && !ranks.has_fixed_replicas()
+pub(in crate::optimizer) fn sums_are_sent(sources: &GradientSources<'_>) -> bool {
+    sources.accumulation.runs > 0
 }
 
 /// The form in which a rank sends its replicas' contributions to a variable.
@@ -26,13 +26,13 @@ impl Sent {
         let replicas = ranks.replicas().iter().copied().max().unwrap_or(1);
         match ranks.has_fixed_replicas() {
             false if replicas * dtype.size() > size_of::<f64>() => Sent::Sum,
-            _ => Sent::of_rows(ranks, sources, dtype),
+            _ => Sent::of_rows(sources, dtype),
         }
     }
 
     /// For a row-sparse variable.
-    pub fn of_rows(ranks: &Ranks, sources: &GradientSources<'_>, dtype: DType) -> Sent {
-        match sums_are_sent(ranks, sources) {
+    pub fn of_rows(sources: &GradientSources<'_>, dtype: DType) -> Sent {
+        match sums_are_sent(sources) {
             true => Sent::Sum,
             false => Sent::Contributions(dtype),
         }

@@ -8,10 +8,9 @@
 
 use std::ops::Range;
 
-use super::buffers::{AlignedBytes, WORD, padded};
+use super::buffers::{WORD, padded};
 use super::participation::{Participation, RankParticipation};
 use super::sent::Sent;
-use super::shardings::shardings;
 use crate::error::{Result, memory};
 use crate::kernels::dtype::DType;
 use crate::kernels::update::chunks::{ChunkSums, TILE};
@@ -19,9 +18,10 @@ use crate::kernels::update::rules::SUMS;
 use crate::kernels::view::Span;
 use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::sources::GradientSources;
+use crate::optimizer::workspace::ExchangeMemory;
 use crate::strategy::ranks::Ranks;
 use crate::tensor::Tensor;
-use crate::values::sharding::VariableSharding;
+use crate::values::sharding::{Loads, VariableSharding};
 
 /// About how many bytes a rank sends, and receives, in one round.
 pub(in crate::optimizer) const ROUND: usize = 16 << 20;
@@ -100,16 +100,17 @@ impl Shards {
     ) -> Shards {
         let (rank, size) = (ranks.rank(), ranks.size());
         let variables = sources.variables();
-        let mut is_selected = vec![false; variables.len()];
-        selected.iter().for_each(|&index| is_selected[index] = true);
-        let is_row_sparse = |index| sources.is_row_sparse(index);
-        let shardings = shardings(ranks, variables, is_row_sparse, |index| is_selected[index]);
-        let items = shardings.map(|(index, sharding)| {
+        // Variables that each rank updates as a whole are summed in shards, too.
+        let mut loads = Loads::new(size);
+        let dense = selected.iter().filter(|&&index| !sources.is_row_sparse(index));
+        let items = dense.map(|&index| {
             let (dtype, elements) = (variables[index].dtype(), variables[index].shape().elements());
+            let sharding = variables[index].sharding().cloned();
+            let sharding = sharding.unwrap_or_else(|| loads.divide(rank, elements, dtype.size()));
             let sent = Sent::of_dense(ranks, sources, sources.gradient_dtype(dtype));
             ShardedVariable { index, dtype, sent, sharding, elements, landing: None }
         });
-        let items: Vec<ShardedVariable> = items.filter(|item| is_selected[item.index]).collect();
+        let items: Vec<ShardedVariable> = items.collect();
         let bytes = |item: &ShardedVariable| {
             let sent =
                 participation.ranks().iter().map(|from| item.sent_by(from) * item.wire_size());
@@ -185,7 +186,7 @@ impl Shards {
 
     /// Reserves all memory for the exchange of gradients and of weights, which cannot fail for lack of memory
     /// afterwards.
-    pub fn reserve(&mut self, send: &mut AlignedBytes, receive: &mut AlignedBytes) -> Result<()> {
+    pub fn reserve(&mut self, memory: &mut ExchangeMemory) -> Result<()> {
         let sums = self.sum_counts();
         let (mut sent, mut received) = (sums[self.rank], sums.iter().sum());
         for round in 0..self.rounds {
@@ -193,8 +194,8 @@ impl Shards {
             sent = send.iter().sum::<usize>().max(weights[self.rank]).max(sent);
             received = receive.iter().sum::<usize>().max(weights.iter().sum()).max(received);
         }
-        send.resize(sent)?;
-        receive.resize(received)?;
+        memory.send.resize(sent)?;
+        memory.receive.resize(received)?;
         let tiles = sums[self.rank] / (SUMS * WORD);
         memory::reserve(&mut self.sums, tiles, "sums of gradients' squares")?;
         self.sums.resize_with(tiles, Default::default);
@@ -207,12 +208,6 @@ impl ShardedVariable {
     pub fn gradient(&self) -> Option<Span<'static>> {
         // SAFETY: the apply that has claimed the gradients keeps them, and the received elements in them.
         self.landing.as_ref()?.reading().map(|gradient| unsafe { gradient.held() })
-    }
-
-    /// Elements of the variable, counted from where this rank's part begins.
-    pub(super) fn within(&self, range: &Range<usize>) -> Range<usize> {
-        let start = self.sharding.own().start;
-        range.start - start..range.end - start
     }
 
     pub(super) fn wire_size(&self) -> usize {

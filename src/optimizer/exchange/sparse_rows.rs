@@ -9,8 +9,8 @@ use crate::error::{Result, memory};
 use crate::optimizer::row_sums::RowSource;
 use crate::optimizer::rows::ReplicaRows;
 use crate::optimizer::sources::GradientSources;
+use crate::strategy::ranks::Gathered;
 use crate::strategy::ranks::wire::{Reader, Writer};
-use crate::strategy::ranks::{Gathered, Ranks};
 use crate::tensor::{DType, Shape, Tensor};
 
 /// The rows of all ranks.
@@ -27,29 +27,23 @@ struct SentRows {
 
 /// Encodes this rank's rows, of the variables for which `chosen` returns true.
 pub(super) fn pack(
-    ranks: &Ranks,
     sources: &GradientSources<'_>,
     chosen: &dyn Fn(usize) -> bool,
 ) -> Result<Vec<u8>> {
     let mut to = Writer::default();
     let mut all = sources.accumulation.row_sparse().filter(|&index| chosen(index));
-    all.try_for_each(|index| pack_variable(ranks, sources, index, &mut to))?;
+    all.try_for_each(|index| pack_variable(sources, index, &mut to))?;
     Ok(to.done())
 }
 
 /// The form in which the rows of variable `index` are sent.
-fn sent(ranks: &Ranks, sources: &GradientSources<'_>, index: usize) -> Sent {
-    Sent::of_rows(ranks, sources, sources.gradient_dtype(sources.variables()[index].dtype()))
+fn sent(sources: &GradientSources<'_>, index: usize) -> Sent {
+    Sent::of_rows(sources, sources.gradient_dtype(sources.variables()[index].dtype()))
 }
 
 /// Encodes the rows of variable `index`: each replica's rows unsummed, or the sum of them and of the earlier runs.
-fn pack_variable(
-    ranks: &Ranks,
-    sources: &GradientSources<'_>,
-    index: usize,
-    to: &mut Writer,
-) -> Result<()> {
-    if sent(ranks, sources, index) == Sent::Sum {
+fn pack_variable(sources: &GradientSources<'_>, index: usize, to: &mut Writer) -> Result<()> {
+    if sent(sources, index) == Sent::Sum {
         let merged = sources.accumulation.rows(index);
         to.number(u64::from(merged.is_some()))?;
         if let Some(merged) = merged {
@@ -82,7 +76,6 @@ fn pack_variable(
 impl SparseRows {
     /// Decodes the rows of all ranks, of the variables for which `chosen` returns true.
     pub(super) fn unpack(
-        ranks: &Ranks,
         sources: &GradientSources<'_>,
         chosen: &dyn Fn(usize) -> bool,
         participation: &Participation,
@@ -92,7 +85,7 @@ impl SparseRows {
         for ((rank, bytes), of_rank) in received.iter().enumerate().zip(participation.ranks()) {
             let mut from = Reader::new(rank, bytes);
             for index in sources.accumulation.row_sparse().filter(|&index| chosen(index)) {
-                rows.unpack_variable(ranks, sources, (index, before), &mut from)?;
+                rows.unpack_variable(sources, (index, before), &mut from)?;
             }
             before += of_rank.replicas.len();
         }
@@ -102,7 +95,6 @@ impl SparseRows {
     /// Decodes one rank's rows of variable `index`; the ranks before it have `before` replicas.
     fn unpack_variable(
         &mut self,
-        ranks: &Ranks,
         sources: &GradientSources<'_>,
         (index, before): (usize, usize),
         from: &mut Reader<'_>,
@@ -111,7 +103,7 @@ impl SparseRows {
             let replica = usize::try_from(from.number()?).ok();
             let replica = replica.and_then(|replica| before.checked_add(replica));
             let (replica, factor) = (replica.ok_or_else(|| from.damaged())?, from.float()?);
-            let rows = read_rows(sources, index, sent(ranks, sources, index).dtype(), from)?;
+            let rows = read_rows(sources, index, sent(sources, index).dtype(), from)?;
             self.0.push(SentRows { index, replica, rows, factor });
         }
         Ok(())

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use super::buffers::{AlignedBytes, BLOCK, WORD, bytes_of, copy, padded, span, span_mut, take};
 use super::sent::Sent;
-use super::shards::{ReceivedShard, ShardRange, ShardedVariable, Shards};
+use super::shards::{ReceivedShard, ShardRange, Shards};
 use crate::cluster::communicator::{Incoming, Outgoing};
 use crate::error::Result;
 use crate::executor::pieces::Pieces;
@@ -23,7 +23,6 @@ use crate::kernels::update::rules::SUMS;
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::{Span, SpanMut};
 use crate::optimizer::launcher::ApplyLauncher;
-use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::sources::GradientSources;
 use crate::optimizer::workspace::ExchangeMemory;
 use crate::strategy::ranks::Collective;
@@ -69,13 +68,18 @@ impl Shards {
         collective: &mut Collective<'_>,
         sources: &GradientSources<'_>,
         launcher: &'static dyn ApplyLauncher,
-        (send, receive): (&mut AlignedBytes, &mut AlignedBytes),
+        ExchangeMemory { send, receive, .. }: &mut ExchangeMemory,
         gathers: bool,
     ) -> Result<()> {
         let mut done = Ok(());
         for round in 0..self.rounds {
-            done =
-                done.and(self.all_to_all(collective, sources, launcher, (send, receive), round)?);
+            done = done.and(launcher.pack(self, round, sources, send));
+            let (send_counts, receive_counts) = self.counts(round);
+            let (sent, received) = (send_counts.iter().sum(), receive_counts.iter().sum());
+            collective.all_to_all(
+                (Outgoing::Host(&send.bytes()[..sent]), &send_counts),
+                (Incoming::Host(&mut receive.bytes_mut()[..received]), &receive_counts),
+            )?;
             let (own, mut to) = (self.of(self.rank, round), send.bytes_mut());
             let place = |ShardRange { item, range, .. }: &ShardRange| {
                 let item = &self.items[*item];
@@ -100,26 +104,6 @@ impl Shards {
             }
         }
         done
-    }
-
-    /// Receives the contributions of all ranks to this rank's part in a round. The inner result says whether this
-    /// rank could pack what it sends.
-    fn all_to_all(
-        &self,
-        collective: &mut Collective<'_>,
-        sources: &GradientSources<'_>,
-        launcher: &'static dyn ApplyLauncher,
-        (send, receive): (&mut AlignedBytes, &mut AlignedBytes),
-        round: usize,
-    ) -> Result<Result<()>> {
-        let packed = launcher.pack(self, round, sources, send);
-        let (send_counts, receive_counts) = self.counts(round);
-        let (sent, received) = (send_counts.iter().sum(), receive_counts.iter().sum());
-        collective.all_to_all(
-            (Outgoing::Host(&send.bytes()[..sent]), &send_counts),
-            (Incoming::Host(&mut receive.bytes_mut()[..received]), &receive_counts),
-        )?;
-        Ok(packed)
     }
 
     /// Sends the elements of this rank's part that are in `send`, and 8 more bytes, to all. Returns from which rank
@@ -205,64 +189,6 @@ impl Shards {
         all
     }
 
-    /// Reserves the memory for [`Shards::accumulate`].
-    pub(super) fn reserve_next(
-        &mut self,
-        sources: &mut GradientSources<'_>,
-        send: &mut AlignedBytes,
-        receive: &mut AlignedBytes,
-    ) -> Result<()> {
-        let variables = sources.variables();
-        for ShardedVariable { index, sharding, .. } in &self.items {
-            sources.accumulation.reserve(*index, &variables[*index], Some(&sharding.own()))?;
-        }
-        self.reserve(send, receive)
-    }
-
-    /// Exchanges the contributions of one run, and computes the next sums of this rank's part: the accumulated
-    /// sums plus the contributions of all replicas, in replica order.
-    pub(super) fn accumulate(
-        &self,
-        collective: &mut Collective<'_>,
-        sources: &GradientSources<'_>,
-        launcher: &'static dyn ApplyLauncher,
-        (send, receive): (&mut AlignedBytes, &mut AlignedBytes),
-    ) -> Result<()> {
-        let mut packed = Ok(());
-        for round in 0..self.rounds {
-            packed = packed.and(self.all_to_all(
-                collective,
-                sources,
-                launcher,
-                (send, receive),
-                round,
-            )?);
-            let received = self.received(round, sources, receive.bytes_mut());
-            for (stretch, received) in self.of(self.rank, round).iter().zip(&received) {
-                let item = &self.items[stretch.item];
-                let range = item.within(&stretch.range);
-                let before = sources.accumulated(item.index).map(|sum| sum.part(&range));
-                let next = sources.accumulation.next(item.index).and_then(ReservedTensor::writing);
-                let Some(next) = next else { continue };
-                // SAFETY: `sources` owns the accumulation.
-                unsafe { add_up(&next.part(&range), before, &contributions(received)) };
-            }
-        }
-        packed
-    }
-
-    /// The first variable whose gradient, computed from the next sums, is not finite.
-    pub(super) fn not_finite(&self, sources: &GradientSources<'_>) -> Option<usize> {
-        let is_not_finite = |item: &&ShardedVariable| {
-            let next = sources.accumulation.next(item.index).and_then(ReservedTensor::reading);
-            next.is_some_and(|next| {
-                let gradient = WeightedSum::new(item.dtype, next.elements(), &[], sources.divisor);
-                !gradient.starting_from(Some(next)).squares(Instructions::chosen()).finite
-            })
-        };
-        self.items.iter().find(is_not_finite).map(|item| item.index)
-    }
-
     /// Adds up what all ranks have sent for this rank's part in a round, in rank order, as gradients.
     fn add_up(
         &self,
@@ -289,10 +215,7 @@ impl Shards {
                 let Some(to) = &places[at] else { continue };
                 let (instructions, elements) = (Instructions::chosen(), range.len());
                 let before = match item.sent {
-                    Sent::Contributions(_) => {
-                        let range = item.within(range);
-                        sources.accumulated(item.index).map(|sum| sum.part(&range))
-                    }
+                    Sent::Contributions(_) => None,
                     Sent::Sum => {
                         let others = terms.get(1..).unwrap_or_default();
                         terms = &[];
