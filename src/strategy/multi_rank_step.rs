@@ -219,7 +219,8 @@ impl Strategy {
             Ok(all) => all,
             Err(error) => {
                 let say = || format!("the metrics of a step are lost: {error}");
-                log::log(Level::Error, say);
+                // The commit point has locks.
+                log::keep(Level::Error, say);
                 return false;
             }
         };

@@ -98,6 +98,14 @@ pub fn refusing<T>(number: usize, work: impl FnOnce() -> T) -> (T, usize) {
     (result, UNTIL_REFUSAL.replace(usize::MAX))
 }
 
+/// Runs a part of such work to which nothing is refused.
+pub fn never_refusing<T>(work: impl FnOnce() -> T) -> T {
+    let left = UNTIL_REFUSAL.replace(usize::MAX);
+    let result = work();
+    UNTIL_REFUSAL.set(left);
+    result
+}
+
 /// Has so many more large requests of all threads be served.
 pub fn serve(requests: usize) {
     LEFT.store(requests, Ordering::Relaxed);

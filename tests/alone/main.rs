@@ -13,6 +13,9 @@ mod batched_reduce;
 mod calls;
 mod computing;
 mod default_log;
+#[path = "../together/engine.rs"]
+#[allow(dead_code, reason = "a part of it serves here")]
+mod engine;
 #[cfg(target_arch = "x86_64")]
 mod floating_point_mode;
 #[path = "../fresh/mod.rs"]
@@ -25,6 +28,12 @@ mod input_warnings;
 mod log_messages;
 mod name_lifetimes;
 mod no_polling;
+/// What the engine of the ranks asks for.
+mod on_gpus {
+    pub fn moves_memory_of_gpus() -> bool {
+        false
+    }
+}
 mod report_and_trace;
 mod shared_processor;
 mod short_memory_of_input;

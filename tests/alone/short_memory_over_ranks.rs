@@ -1,12 +1,10 @@
 //! Several ranks, and looks at gradients, while memory is short: what has a size that the program decides fails, and is
 //! there when it is tried again.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
-use umbo::cluster::communicator::{Communicator, EngineCall, RankPlace};
+use umbo::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing, RankPlace};
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
 use umbo::optimizer::adam::Adam;
@@ -18,91 +16,37 @@ use umbo::tensor::{Element, Shape, Tensor};
 use umbo::values::Value;
 use umbo::values::variable::Aggregation;
 
-use crate::allocator::{LARGE, refusing};
+use crate::allocator::{LARGE, never_refusing, refusing};
+use crate::engine;
 
 /// The memory of so many numbers may be refused.
 const COUNT: usize = LARGE / 4;
 
-/// One of two ranks, which are threads. What it sends lies in memory that exists already.
-struct Rank {
-    rank: usize,
-    sent: Arc<[Mutex<Vec<u8>>; 2]>,
-    to_other: Mutex<Sender<()>>,
-    from_other: Mutex<Receiver<()>>,
-}
+/// One of two ranks, which are threads. What the engine needs itself is never refused.
+struct Rank(Arc<engine::Rank>);
 
 impl Rank {
-    fn both() -> [Arc<Rank>; 2] {
-        let sent = Arc::new([(); 2].map(|()| Mutex::new(Vec::with_capacity(64 * COUNT))));
-        let ((to_first, of_first), (to_second, of_second)) = (channel(), channel());
-        let rank = |rank, (to, from)| {
-            let (to_other, from_other) = (Mutex::new(to), Mutex::new(from));
-            Arc::new(Rank { rank, sent: Arc::clone(&sent), to_other, from_other })
-        };
-        [rank(0, (to_second, of_first)), rank(1, (to_first, of_second))]
-    }
-
-    fn meet(&self) -> Result<()> {
-        let is_gone = |_| Error::Unavailable("the other rank does not come".into());
-        self.to_other.lock().unwrap().send(()).unwrap();
-        self.from_other.lock().unwrap().recv_timeout(Duration::from_secs(20)).map_err(is_gone)
-    }
-
-    /// Calls `take` with what each rank sends.
-    fn exchange(&self, own: &[u8], take: impl FnOnce([&[u8]; 2])) -> Result<()> {
-        let fill = |place: &mut Vec<u8>| {
-            place.clear();
-            assert!(own.len() <= place.capacity());
-            place.extend_from_slice(own);
-        };
-        fill(&mut self.sent[self.rank].lock().unwrap());
-        self.meet()?;
-        take([&self.sent[0].lock().unwrap()[..], &self.sent[1].lock().unwrap()[..]]);
-        self.meet()
+    /// What rank 0 says.
+    fn told(&self, own: bool) -> bool {
+        let mut all = [0; 2];
+        let (send, receive) = (Outgoing::Host(&[own.into()]), Incoming::Host(&mut all));
+        self.call(EngineCall::AllGather { send, receive, counts: &[1, 1] }).unwrap();
+        all[0] == 1
     }
 }
 
 impl Communicator for Rank {
     fn place(&self) -> RankPlace {
-        RankPlace { rank: self.rank, size: 2, node_rank: self.rank, node_size: 2 }
+        self.0.place()
     }
 
     fn call(&self, call: EngineCall<'_>) -> Result<()> {
-        match call {
-            EngineCall::AllToAll { send, send_counts, receive, receive_counts } => {
-                let (first, second) = receive.on_host()?.split_at_mut(receive_counts[0]);
-                assert_eq!(send_counts[self.rank], receive_counts[self.rank]);
-                // The part for rank 0 comes first.
-                let part = |sent: &[u8], to: &mut [u8]| {
-                    let start = if self.rank == 0 { 0 } else { sent.len() - to.len() };
-                    to.copy_from_slice(&sent[start..start + to.len()]);
-                };
-                self.exchange(send.on_host()?, |sent| {
-                    part(sent[0], first);
-                    part(sent[1], second);
-                })
-            }
-            EngineCall::AllGather { send, receive, counts } => {
-                let (first, second) = receive.on_host()?.split_at_mut(counts[0]);
-                self.exchange(send.on_host()?, |sent| {
-                    first.copy_from_slice(sent[0]);
-                    second.copy_from_slice(sent[1]);
-                })
-            }
-            EngineCall::Broadcast { bytes, root } => {
-                let own = bytes.to_vec();
-                self.exchange(&own, |sent| bytes.copy_from_slice(sent[root]))
-            }
-            EngineCall::Vote(vote) => self.exchange(&vote.least.to_ne_bytes(), |sent| {
-                let numbers = sent.map(|bytes| i64::from_ne_bytes(bytes.try_into().unwrap()));
-                (vote.least, vote.greatest) =
-                    (numbers[0].min(numbers[1]), numbers[0].max(numbers[1]));
-            }),
-            EngineCall::Barrier => self.exchange(&[], |_| {}),
-        }
+        never_refusing(|| self.0.call(call))
     }
 
-    fn abort(&self, _: &Error) {}
+    fn abort(&self, error: &Error) {
+        self.0.abort(error);
+    }
 }
 
 fn tensor<T: Element>(values: &[T]) -> Tensor {
@@ -124,16 +68,12 @@ fn at_each_request(
 ) -> usize {
     let mut failures = 0;
     for number in 0.. {
-        let (done, is_refused) = match rank {
-            Some(Rank { rank: 1, .. }) => (attempt(), false),
-            _ => {
-                let (done, left) = refusing(number, attempt);
-                (done, left == usize::MAX)
-            }
+        let (done, left) = match rank.is_none_or(|rank| rank.place().rank == 0) {
+            true => refusing(number, attempt),
+            false => (attempt(), 0),
         };
-        let mut goes_on = is_refused;
-        let tell = |rank: &Rank| rank.exchange(&[is_refused.into()], |all| goes_on = all[0] == [1]);
-        rank.map_or(Ok(()), tell).unwrap();
+        let is_refused = left == usize::MAX;
+        let goes_on = rank.map_or(is_refused, |rank| rank.told(is_refused));
         match done {
             Ok(()) if !goes_on => return failures,
             Ok(()) => next(),
@@ -204,9 +144,9 @@ fn sizes_of_the_program_s_fail_and_may_be_tried_again() {
     let true = crate::is_alone(sizes_of_the_program_s_fail_and_may_be_tried_again) else { return };
     rank_alone_or_with(None, 1);
     for accumulation_steps in [1, 2] {
-        let [first, second] = Rank::both();
-        let second = thread::spawn(move || rank_alone_or_with(Some(&second), accumulation_steps));
-        rank_alone_or_with(Some(&first), accumulation_steps);
-        second.join().unwrap();
+        let ranks = engine::ranks(2).into_iter().map(|rank| Arc::new(Rank(rank)));
+        let ranks = ranks
+            .map(|rank| thread::spawn(move || rank_alone_or_with(Some(&rank), accumulation_steps)));
+        ranks.collect::<Vec<_>>().into_iter().for_each(|rank| rank.join().unwrap());
     }
 }
