@@ -165,8 +165,8 @@ UMBO_DEFAULT(umbo_equivalence_finding, UMBO_EQUIVALENCE_FINDING_INIT)
  * @param[out] equivalence What was found; a mistake of the callback is no failure of this function.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a batch that cannot be split, gradients of
  *   another strategy, or a tolerance out of range. UMBO_STATUS_FAILED_PRECONDITION: inside a run,
- *   in another strategy's scope, or while the strategy is draining. What umbo_strategy_run()
- *   returns, if the callback fails on the usual split of the batch.
+ *   in another strategy's scope, while the strategy is draining, or while `gradients` wait for an
+ *   apply. What umbo_strategy_run() returns, if the callback fails on the usual split of the batch.
  *
  * The check runs the callback on several splits of the batch, 6 times on each replica, and up to 22
  * times if something differs. It compares gradients, weights and metrics, of

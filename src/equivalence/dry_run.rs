@@ -391,7 +391,7 @@ mod tests {
         let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();
         let error = apply(&optimizer, &gradients).unwrap_err();
         assert!(error.to_string().contains("they have been applied"), "{error}");
-        assert_eq!(variables::read(&variable).unwrap().to_vec::<f32>().unwrap(), [-1.0]);
+        assert_eq!(variables::read(&variable).unwrap().to_vec::<f32>().unwrap(), [-0.5]);
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct ApplyAction {
     /// What is logged once no lock of the commit point is held: the variable and the step in which a gradient that
     /// is not finite was applied for the first time.
     warning: Option<(Variable, u64)>,
-    /// Why a GPU failed to carry out the commit.
+    /// Why a GPU, or the engine of the ranks, failed to carry out the commit.
     failure: Option<Error>,
 }
 

@@ -17,11 +17,6 @@ pub(super) struct Contributions<'a> {
 }
 
 impl<'a> Contributions<'a> {
-    /// The contributions of these replicas in `step`.
-    pub(super) fn of_step(replicas: &'a [CachePadded<Replica>], step: u64) -> Contributions<'a> {
-        Contributions { replicas, step }
-    }
-
     /// No contributions, after `step`.
     pub(super) fn none(step: u64) -> Contributions<'a> {
         Contributions { replicas: &[], step }

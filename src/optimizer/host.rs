@@ -18,7 +18,7 @@ use crate::kernels::update::tiles::MOST_SLOTS;
 use crate::kernels::update::weighted_sum::Contribution;
 use crate::kernels::view::SpanMut;
 use crate::observe::{self, Counter};
-use crate::optimizer::exchange::buffers::{AlignedBytes, copy};
+use crate::optimizer::exchange::buffers::{AlignedBytes, BLOCK, copy};
 use crate::optimizer::exchange::shards::{ReceivedShard, Shards};
 use crate::optimizer::launcher::{ApplyLauncher, Keep};
 use crate::optimizer::means::Means;
@@ -27,9 +27,6 @@ use crate::optimizer::sources::GradientSources;
 use crate::optimizer::workspace::{ApplyItem, ApplyWork, PreparedUpdate};
 use crate::tensor::Tensor;
 use crate::values::buffer::OfCopies;
-
-/// Shards of variables start at multiples of this, so that no two workers write one cache line.
-const BLOCK: usize = 64;
 
 /// The workers.
 pub(super) struct Host;

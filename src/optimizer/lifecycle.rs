@@ -139,7 +139,7 @@ impl Gradients {
 
     /// The contributions to `step`, which [`Gradients::applicable`] found.
     pub(super) fn contributions(&self, step: u64) -> Contributions<'_> {
-        Contributions::of_step(&self.replicas, step)
+        Contributions { replicas: &self.replicas, step }
     }
 
     /// Reserves the contributions for one apply, until [`Gradients::release`].

@@ -315,13 +315,9 @@ impl Variables {
         buffer: usize,
         slots: usize,
     ) -> (&SpanMut<'_>, &[SpanMut<'_>]) {
-        (self.weights(position, buffer), &self.slots[position * slots..][..slots])
-    }
-
-    /// The first of [`Variables::operands`].
-    pub(super) fn weights(&self, position: usize, buffer: usize) -> &SpanMut<'_> {
         let weights = self.states[position].weights[buffer].as_ref();
-        weights.expect("a buffer is met when its update is prepared")
+        let weights = weights.expect("a buffer is met when its update is prepared");
+        (weights, &self.slots[position * slots..][..slots])
     }
 }
 

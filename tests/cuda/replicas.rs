@@ -105,7 +105,7 @@ fn what_cannot_be_reduced_is_refused(machine: &dyn Machine) {
         (vec![], float, "no components"),
         (vec![float, longer], float, "differ"),
         (vec![float, integer], float, "differ"),
-        (vec![float], longer, "float32 of that shape"),
+        (vec![float], longer, "the result has [3]"),
         (vec![integer], integer, "float64"),
         (vec![boolean], boolean, "bool"),
         (vec![float; (1 << 15) + 1], float, "at most"),

@@ -1,7 +1,5 @@
 //! Row-sparse gradients: a table counts as the sum of the rows that were added to it.
 
-use umbo::strategy::commit::CommitAction;
-
 use crate::setup::*;
 
 const ROWS: usize = 5;
@@ -107,36 +105,4 @@ fn rows_that_are_not_submitted_need_no_index() {
         let report = checked_with(|_| index, |_, _| None);
         says(&report, of_step(&report), Verdict::NotSubmitted, &["no replica submits"]);
     }
-}
-
-/// Rows that wait for an apply still do after a check.
-#[test]
-fn waiting_rows_are_put_back() {
-    let model = model(LossReduction::Sum);
-    let step = |context: &ReplicaContext| {
-        contribute_rows(context, &model.gradients)?;
-        Ok(None)
-    };
-    let sgd = || {
-        let rule = Box::new(umbo::optimizer::sgd::Sgd);
-        umbo::optimizer::Optimizer::new(model.strategy.id(), rule, 0.5).unwrap()
-    };
-    let weights =
-        || variables::read(&model.gradients.variables()[0]).unwrap().to_vec::<f32>().unwrap();
-    let batch = || {
-        umbo::input::split_rows(&batch_of(&rows(8)), 0, &[4, 4], model.strategy.replica_devices())
-    };
-    let apply = || {
-        let mut action = umbo::optimizer::ApplyAction::new(sgd(), Arc::clone(&model.gradients));
-        action.prepare().unwrap();
-        action.commit();
-    };
-    model.strategy.run(&step, Some(batch().unwrap())).unwrap();
-    apply();
-    let once = weights();
-    model.strategy.run(&step, Some(batch().unwrap())).unwrap();
-    model.check(&batch_of(&rows(6)), step);
-    apply();
-    let twice: Vec<f32> = once.iter().map(|weight| weight * 2.0).collect();
-    assert_eq!(weights(), twice);
 }

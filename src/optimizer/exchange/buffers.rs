@@ -10,8 +10,8 @@ use crate::kernels::dtype::DType;
 use crate::kernels::layout::{Layout, Shape};
 use crate::kernels::view::{Span, SpanMut, View, ViewMut};
 
-/// Workers share elements at multiples of so many.
-pub(super) const BLOCK: usize = 64;
+/// Workers share elements at multiples of so many, so that no two workers write one cache line.
+pub(in crate::optimizer) const BLOCK: usize = 64;
 
 /// Alignment, in bytes, of each contribution or sum in a message.
 pub(super) const WORD: usize = size_of::<u64>();

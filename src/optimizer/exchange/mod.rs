@@ -211,7 +211,7 @@ impl<'a> Exchange<'a> {
                 let buffers = launcher.pack_on_device(&shards, sources)?;
                 return Ok((rows, (shards, buffers)));
             }
-            shards.reserve(&mut work.exchange)?;
+            shards.reserve(&mut work.exchange.send, &mut work.exchange.receive)?;
             Ok((rows, (shards, None)))
         };
         let prepared = prepare();
@@ -292,7 +292,7 @@ impl<'a> Exchange<'a> {
             let mut shards = Shards::new(ranks, participation, sources, &[index], ROUND);
             let (dtype, shape, device) = (variable.dtype(), variable.shape(), variable.device());
             shards.land(|_| Tensor::uninitialized(dtype, shape, device))?;
-            shards.reserve(&mut memory)?;
+            shards.reserve(&mut memory.send, &mut memory.receive)?;
             Ok((rows, (shards, launcher_of(sources.variables())?)))
         };
         let (mut collective, (rows, (shards, launcher))) =

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::buffers::{WORD, padded};
+use super::buffers::{AlignedBytes, WORD, padded};
 use super::participation::{Participation, RankParticipation};
 use super::sent::Sent;
 use crate::error::{Result, memory};
@@ -18,7 +18,6 @@ use crate::kernels::update::rules::SUMS;
 use crate::kernels::view::Span;
 use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::sources::GradientSources;
-use crate::optimizer::workspace::ExchangeMemory;
 use crate::strategy::ranks::Ranks;
 use crate::tensor::Tensor;
 use crate::values::sharding::{Loads, VariableSharding};
@@ -186,7 +185,7 @@ impl Shards {
 
     /// Reserves all memory for the exchange of gradients and of weights, which cannot fail for lack of memory
     /// afterwards.
-    pub fn reserve(&mut self, memory: &mut ExchangeMemory) -> Result<()> {
+    pub fn reserve(&mut self, send: &mut AlignedBytes, receive: &mut AlignedBytes) -> Result<()> {
         let sums = self.sum_counts();
         let (mut sent, mut received) = (sums[self.rank], sums.iter().sum());
         for round in 0..self.rounds {
@@ -194,8 +193,8 @@ impl Shards {
             sent = send.iter().sum::<usize>().max(weights[self.rank]).max(sent);
             received = receive.iter().sum::<usize>().max(weights.iter().sum()).max(received);
         }
-        memory.send.resize(sent)?;
-        memory.receive.resize(received)?;
+        send.resize(sent)?;
+        receive.resize(received)?;
         let tiles = sums[self.rank] / (SUMS * WORD);
         memory::reserve(&mut self.sums, tiles, "sums of gradients' squares")?;
         self.sums.resize_with(tiles, Default::default);
