@@ -58,11 +58,6 @@ impl Leaves {
         })
     }
 
-    /// The tensor at position `leaf`, of any element.
-    pub(super) fn at(&self, leaf: usize) -> Leaf<'_> {
-        Leaf { leaves: self, leaf }
-    }
-
     /// The spec of the tensor at position `leaf`. `spec` is that of the elements.
     pub(super) fn spec<'a>(&self, spec: &'a ElementSpec, leaf: usize) -> Option<&'a LeafSpec> {
         let mut way = self.way(leaf)?.iter();
@@ -71,52 +66,5 @@ impl Leaves {
     }
 }
 
-/// One of the tensors that every element has.
-#[derive(Clone, Copy)]
-pub(super) struct Leaf<'a> {
-    leaves: &'a Leaves,
-    leaf: usize,
-}
-
-impl Leaf<'_> {
-    /// This tensor of `element`. Fails as [`Leaves::tensor`] does.
-    pub(super) fn of<'a>(&self, element: &'a Value) -> Result<&'a Tensor> {
-        self.leaves.tensor(element, self.leaf)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::tensor::DType;
-
-    #[test]
-    fn tensors_of_nests_are_found_in_order() {
-        let number = |number: i32| Value::Tensor(Tensor::scalar(number).unwrap());
-        let field = |name: &str, value| (name.into(), value);
-        let inner = Value::structure(vec![field("a", number(1)), field("b", number(2))]).unwrap();
-        let element = Value::tuple(vec![number(0), inner, Value::nothing(), number(3)]).unwrap();
-        let leaf = || ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
-        let fields = vec![("a".into(), leaf()), ("b".into(), leaf())];
-        let spec = ElementSpec::tuple(vec![
-            leaf(),
-            ElementSpec::structure(fields).unwrap(),
-            ElementSpec::Tuple(Arc::default()),
-            leaf(),
-        ])
-        .unwrap();
-        let leaves = Leaves::of(&spec);
-        assert_eq!(leaves.count(), 4);
-        for leaf in 0..4 {
-            let found = leaves.tensor(&element, leaf).unwrap().to_vec::<i32>().unwrap();
-            assert_eq!(found, [leaf as i32]);
-            assert_eq!(leaves.spec(&spec, leaf).unwrap().dtype, DType::Int32);
-        }
-        assert!(leaves.tensor(&element, 4).is_err() && leaves.spec(&spec, 4).is_none());
-        assert!(leaves.tensor(&number(7), 0).is_err());
-        let single = Leaves::of(&leaf());
-        assert!(single.tensor(&number(7), 0).is_ok() && single.tensor(&element, 0).is_err());
-    }
-}
+/// Returns one tensor of an element, as [`Leaves::tensor`] does.
+pub(super) type LeafOf<'l> = &'l dyn for<'a> Fn(&'a Value) -> Result<&'a Tensor>;
