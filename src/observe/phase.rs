@@ -24,16 +24,10 @@ pub enum Phase {
 
 impl Phase {
     /// All phases, in the order of their numbers.
-    pub const ALL: [Phase; 8] = [
-        Phase::Input,
-        Phase::Split,
-        Phase::Copy,
-        Phase::Compute,
-        Phase::Wait,
-        Phase::Reduce,
-        Phase::Update,
-        Phase::Exchange,
-    ];
+    pub const ALL: [Phase; 8] = {
+        use Phase::*;
+        [Input, Split, Copy, Compute, Wait, Reduce, Update, Exchange]
+    };
 
     /// `input`, `split` and so on.
     pub fn name(self) -> &'static str {
