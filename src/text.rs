@@ -16,6 +16,16 @@ pub fn with_article(kind: &str) -> String {
     format!("{article}{kind}")
 }
 
+/// The start of a text from outside, escaped for a message.
+pub fn shortened(text: &str) -> String {
+    const SHOWN: usize = 200;
+    let mut start: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+    if text.chars().nth(SHOWN).is_some() {
+        start.push_str("...");
+    }
+    start
+}
+
 /// A text that ends in a NUL, so that C can read it in place. Cloning makes another reference to the same characters,
 /// which stay in place as long as a reference exists.
 ///

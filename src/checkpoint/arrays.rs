@@ -10,9 +10,12 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 use crate::checkpoint::atomic::{AtomicFile, failed};
+use crate::checkpoint::writer::bytes;
 use crate::error::{Error, Result};
-use crate::input::{npy, npz};
-use crate::tensor::{DType, Tensor};
+use crate::input::npy::CODES;
+pub use crate::input::npy::read_array as load_npy;
+pub use crate::input::npz::read_array as load_npz;
+use crate::tensor::Tensor;
 
 /// Elements begin at multiples of this.
 const ALIGNMENT: usize = 64;
@@ -65,51 +68,19 @@ pub fn save_npz(arrays: &[(&str, &Tensor)], path: &Path) -> Result<()> {
     archive.finish().map_err(archived)?.finish()
 }
 
-/// Reads the array in a `.npy` file into memory of its own.
-pub fn load_npy(path: &Path) -> Result<Tensor> {
-    npy::read_array(path)
-}
-
-/// Reads the array with this name in a `.npz` file into memory of its own. If there is none, returns NOT_FOUND with the
-/// names in the file.
-pub fn load_npz(path: &Path, name: &str) -> Result<Tensor> {
-    npz::read_array(path, name)
-}
-
-fn bytes(tensor: &Tensor) -> Result<&[u8]> {
-    if cfg!(target_endian = "big") {
-        let problem = "arrays are not written on machines that are big-endian";
-        return Err(Error::Unimplemented(problem.into()));
-    }
-    let bytes = tensor.reading()?.as_bytes();
-    bytes.ok_or_else(|| Error::Internal("a contiguous tensor is not contiguous".into()))
-}
-
 /// The bytes before the elements.
 fn header(tensor: &Tensor) -> Vec<u8> {
-    let descr = match tensor.dtype() {
-        DType::Float16 => "<f2",
-        // NumPy has no bfloat16, and other packages write it like this.
-        DType::BFloat16 => "<V2",
-        DType::Float32 => "<f4",
-        DType::Float64 => "<f8",
-        DType::Int8 => "|i1",
-        DType::Int16 => "<i2",
-        DType::Int32 => "<i4",
-        DType::Int64 => "<i8",
-        DType::UInt8 => "|u1",
-        DType::UInt16 => "<u2",
-        DType::UInt32 => "<u4",
-        DType::UInt64 => "<u8",
-        DType::Bool => "|b1",
-    };
+    let dtype = tensor.dtype();
+    let code = CODES.iter().find(|(_, known)| *known == dtype).map_or("", |(code, _)| code);
+    let order = if dtype.size() == 1 { '|' } else { '<' };
     let sizes: String = tensor.shape().iter().map(|size| format!("{size}, ")).collect();
     // A tuple of one item ends with a comma, and others do not.
     let sizes = match tensor.shape().rank() {
         1 => sizes.trim_end(),
         _ => sizes.trim_end_matches(", "),
     };
-    let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({sizes}), }}");
+    let text =
+        format!("{{'descr': '{order}{code}', 'fortran_order': False, 'shape': ({sizes}), }}");
     // The magic number, the version, and the length of the rest: the text, blanks and a line feed.
     const START: usize = 10;
     let length = (START + text.len() + 1).next_multiple_of(ALIGNMENT) - START;

@@ -3,7 +3,7 @@
 //! At most two copies exist: one that is being written, and one that waits. A caller that would make a third one waits
 //! first. The thread starts with the first copy. It ends with its owner, once everything is written.
 
-use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread::ThreadId;
 
@@ -11,7 +11,7 @@ use crate::checkpoint::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::executor::thread::{self, Handle, Purpose, ThreadOptions};
 use crate::observe::log::{self, Level};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Writes the copy that was made at a step.
 pub(super) type WriteSnapshot = dyn Fn(u64, Snapshot) -> Result<()> + Send + Sync;
@@ -24,21 +24,18 @@ pub(super) struct Background {
 
 struct SharedWriter {
     state: Mutex<WriterState>,
-    /// Signals that a copy waits, or that the thread is to end.
-    wanted: Condvar,
-    /// Signals that the thread has taken a copy, or has written one.
-    moved: Condvar,
+    /// Signals that the state has changed.
+    changed: Condvar,
     write: Box<WriteSnapshot>,
 }
 
 #[derive(Default)]
 struct WriterState {
-    /// The thread that has reserved the place and is about to hand over a copy.
+    /// The thread that makes a copy, for which it has reserved the place.
     reserved_by: Option<ThreadId>,
-    /// The writing thread.
-    writer: Option<ThreadId>,
     waiting: Option<(u64, Snapshot)>,
-    writing: bool,
+    /// The writing thread, while it writes.
+    writer: Option<ThreadId>,
     /// A failure that was not yet reported, and its step.
     failure: Option<(u64, Error)>,
     end: bool,
@@ -60,15 +57,15 @@ impl WriterState {
     }
 
     fn is_idle(&self) -> bool {
-        self.reserved_by.is_none() && self.waiting.is_none() && !self.writing
+        self.reserved_by.is_none() && self.waiting.is_none() && self.writer.is_none()
     }
 }
 
 impl Background {
     /// A thread that writes with the function `write`.
     pub fn new(write: Box<WriteSnapshot>) -> Background {
-        let (wanted, moved) = (Condvar::default(), Condvar::default());
-        let shared = Arc::new(SharedWriter { state: Mutex::default(), wanted, moved, write });
+        let (state, changed) = (Mutex::default(), Condvar::default());
+        let shared = Arc::new(SharedWriter { state, changed, write });
         Background { shared, thread: Mutex::default() }
     }
 
@@ -77,26 +74,32 @@ impl Background {
         report(&mut self.shared.state.lock())
     }
 
-    /// Waits until no copy waits, and reserves that place as long as the result exists. FAILED_PRECONDITION on a thread
-    /// that has the place, and on the writing thread, because it would wait for itself.
-    pub fn reserve_place(&self) -> Result<SavePlace<'_>> {
+    /// Waits until no copy waits, and hands over the copy that `make` makes then. FAILED_PRECONDITION on a thread that is
+    /// in `make`, and on the writing thread, because it would wait for itself.
+    pub fn save(&self, step: u64, make: impl FnOnce() -> Result<Snapshot>) -> Result<()> {
         self.ensure_thread()?;
         let mut state = self.shared.state.lock();
         while state.reserved_by.is_some() || state.waiting.is_some() {
             state.refuse_own_save()?;
-            self.shared.moved.wait(&mut state);
+            self.shared.changed.wait(&mut state);
         }
         state.reserved_by = Some(thread_id());
-        Ok(SavePlace(self))
+        // Unwind safety: what has panicked is reported, and the place is free again.
+        let made = MutexGuard::unlocked(&mut state, || catch_unwind(AssertUnwindSafe(make)));
+        // The place is released under the same lock, because code that the writing thread calls may save again at once.
+        state.reserved_by = None;
+        let made = made.map(|made| made.map(|snapshot| state.waiting = Some((step, snapshot))));
+        self.shared.changed.notify_all();
+        drop(state);
+        made.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Waits until all copies are written, and reports a failure. FAILED_PRECONDITION as for
-    /// [`Background::reserve_place`].
+    /// Waits until all copies are written, and reports a failure. FAILED_PRECONDITION as for [`Background::save`].
     pub fn wait(&self) -> Result<()> {
         let mut state = self.shared.state.lock();
         while !state.is_idle() {
             state.refuse_own_save()?;
-            self.shared.moved.wait(&mut state);
+            self.shared.changed.wait(&mut state);
         }
         report(&mut state)
     }
@@ -112,28 +115,6 @@ impl Background {
     }
 }
 
-/// The reserved place of a copy that is about to be handed over.
-pub(super) struct SavePlace<'a>(&'a Background);
-
-impl SavePlace<'_> {
-    /// Hands a copy over to the thread.
-    pub fn hand_over(self, step: u64, snapshot: Snapshot) {
-        let mut state = self.0.shared.state.lock();
-        // The place is released under the same lock, because code that the writing thread calls may save again at once.
-        (state.waiting, state.reserved_by) = (Some((step, snapshot)), None);
-        drop(state);
-        self.0.shared.wanted.notify_all();
-        mem::forget(self);
-    }
-}
-
-impl Drop for SavePlace<'_> {
-    fn drop(&mut self) {
-        self.0.shared.state.lock().reserved_by = None;
-        self.0.shared.moved.notify_all();
-    }
-}
-
 fn report(state: &mut WriterState) -> Result<()> {
     let Some((step, error)) = state.failure.take() else { return Ok(()) };
     Err(error.within(format!("the checkpoint of step {step}, in the background")))
@@ -143,27 +124,25 @@ impl SharedWriter {
     /// Writes the copies that arrive, until the owner ends.
     fn serve(&self) {
         let mut state = self.state.lock();
-        state.writer = Some(thread_id());
         loop {
             if let Some((step, snapshot)) = state.waiting.take() {
-                state.writing = true;
-                drop(state);
-                self.moved.notify_all();
-                let failure = (self.write)(step, snapshot).err();
-                if let Some(error) = &failure {
+                state.writer = Some(thread_id());
+                self.changed.notify_all();
+                let written = MutexGuard::unlocked(&mut state, || {
                     // The sink is the caller's code, so it is called without the lock.
-                    log::log(Level::Error, || format!("checkpoint of step {step}: {error}"));
-                }
-                state = self.state.lock();
-                state.writing = false;
-                if let Some(error) = failure {
+                    (self.write)(step, snapshot).inspect_err(|error| {
+                        log::log(Level::Error, || format!("checkpoint of step {step}: {error}"));
+                    })
+                });
+                state.writer = None;
+                if let Err(error) = written {
                     state.failure = Some((step, error));
                 }
-                self.moved.notify_all();
+                self.changed.notify_all();
             } else if state.end {
                 return;
             } else {
-                self.wanted.wait(&mut state);
+                self.changed.wait(&mut state);
             }
         }
     }
@@ -172,7 +151,7 @@ impl SharedWriter {
 impl Drop for Background {
     fn drop(&mut self) {
         self.shared.state.lock().end = true;
-        self.shared.wanted.notify_all();
+        self.shared.changed.notify_all();
         if let Some(thread) = self.thread.get_mut().take()
             && thread.join().is_err()
         {
@@ -201,25 +180,28 @@ mod tests {
         (Background::new(Box::new(write)), begins, end)
     }
 
+    fn copy() -> Result<Snapshot> {
+        Ok(Snapshot::default())
+    }
+
     #[test]
     fn at_most_one_copy_waits() {
         let (background, begins, end) = slow();
-        let save = |step| background.reserve_place().unwrap().hand_over(step, Snapshot::default());
-        save(1);
+        background.save(1, copy).unwrap();
         assert_eq!(begins.recv(), Ok(1));
         // This copy waits, and the call returns. There is no space for a third one.
-        save(2);
+        background.save(2, copy).unwrap();
         assert!(background.shared.state.lock().waiting.is_some());
         std::thread::scope(|scope| {
             let third = scope.spawn(|| {
-                let place = background.reserve_place().unwrap();
-                // The second copy is taken only after the first was written.
-                let is_free = background.shared.state.lock().waiting.is_none();
-                place.hand_over(3, Snapshot::default());
-                is_free
+                background.save(3, || {
+                    // The second copy is taken only after the first was written.
+                    assert!(background.shared.state.lock().waiting.is_none());
+                    copy()
+                })
             });
             end.send(()).unwrap();
-            assert!(third.join().unwrap());
+            third.join().unwrap().unwrap();
         });
         assert_eq!(begins.recv(), Ok(2));
         end.send(()).unwrap();
@@ -232,11 +214,13 @@ mod tests {
     #[test]
     fn a_place_that_is_given_up_is_free() {
         let (background, begins, end) = slow();
-        for _ in 0..3 {
-            drop(background.reserve_place().unwrap());
-        }
+        let failed = background.save(2, || Err(Error::precondition("no copy")));
+        assert_eq!(failed.unwrap_err().status(), Status::FailedPrecondition);
+        let panicked =
+            AssertUnwindSafe(|| background.save(3, || resume_unwind(Box::new("no copy"))));
+        assert!(catch_unwind(panicked).is_err());
         background.wait().unwrap();
-        background.reserve_place().unwrap().hand_over(4, Snapshot::default());
+        background.save(4, copy).unwrap();
         end.send(()).unwrap();
         // The end writes the waiting copy.
         drop(background);
@@ -247,17 +231,21 @@ mod tests {
     #[test]
     fn a_save_inside_of_a_save_is_refused() {
         let (background, begins, end) = slow();
-        let place = background.reserve_place().unwrap();
-        let own = [background.reserve_place().map(drop), background.wait()];
+        let background = &background;
         std::thread::scope(|scope| {
-            let other = scope.spawn(|| background.reserve_place().map(drop));
-            for refused in own {
-                assert_eq!(refused.unwrap_err().status(), Status::FailedPrecondition);
-            }
-            place.hand_over(6, Snapshot::default());
+            let mut other = None;
+            let made = background.save(6, || {
+                for refused in [background.save(5, copy), background.wait()] {
+                    assert_eq!(refused.unwrap_err().status(), Status::FailedPrecondition);
+                }
+                other = Some(scope.spawn(|| background.save(8, copy)));
+                copy()
+            });
+            made.unwrap();
             assert_eq!(begins.recv(), Ok(6));
-            other.join().unwrap().unwrap();
+            other.unwrap().join().unwrap().unwrap();
         });
+        end.send(()).unwrap();
         end.send(()).unwrap();
         background.wait().unwrap();
     }
@@ -271,14 +259,14 @@ mod tests {
             Background::new(Box::new(move |_, _| {
                 let own = of_write.upgrade().expect("its test goes on");
                 let background = own.get().expect("it writes, so that it is there");
-                let nobody_waits = background.reserve_place().map(drop);
+                let nobody_waits = background.save(8, || Err(Error::DataLoss("made".into())));
                 sender.send([nobody_waits, background.wait()]).expect("its test listens");
                 Ok(())
             }))
         });
-        background.reserve_place().unwrap().hand_over(7, Snapshot::default());
+        background.save(7, copy).unwrap();
         let [saved, waited] = receiver.recv().unwrap();
-        saved.unwrap();
+        assert_eq!(saved.unwrap_err().status(), Status::DataLoss);
         assert_eq!(waited.unwrap_err().status(), Status::FailedPrecondition);
         background.wait().unwrap();
     }
@@ -287,7 +275,7 @@ mod tests {
     fn a_failure_is_reported_once() {
         let (background, _begins, end) = slow();
         drop(end);
-        background.reserve_place().unwrap().hand_over(5, Snapshot::default());
+        background.save(5, copy).unwrap();
         let message = background.wait().unwrap_err().to_string();
         assert!(message.contains("step 5"), "{message}");
         background.check().unwrap();

@@ -1,6 +1,6 @@
 //! The objects of one strategy that are saved and restored together.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value as Json};
 
 use crate::checkpoint::folder::Homes;
-use crate::checkpoint::mismatch::{Mismatch, as_error};
+use crate::checkpoint::mismatch::refuse;
+pub use crate::checkpoint::numbers::Number;
 pub use crate::checkpoint::objects::iterator::SavedIterator;
-pub use crate::checkpoint::objects::number::Number;
 use crate::checkpoint::objects::number::NumberCell;
 pub use crate::checkpoint::objects::tensor::CallersTensor;
 use crate::checkpoint::reader::CheckpointFile;
@@ -24,6 +24,9 @@ use crate::text::with_article;
 use crate::values::variable::Variable;
 use parking_lot::Mutex;
 
+/// Objects by name, in the order in which they were added.
+pub(super) type Entries = IndexMap<String, Arc<dyn Saveable>>;
+
 /// The longest name of an object.
 pub const LONGEST_NAME: usize = 4095;
 
@@ -32,35 +35,9 @@ pub const LONGEST_NAME: usize = 4095;
 pub struct Checkpoint {
     strategy: Strategy,
     /// The objects by name, in the order in which they were added.
-    entries: Mutex<IndexMap<String, SavedObject>>,
+    entries: Mutex<Entries>,
     /// The folders where its managers may save.
     pub(super) homes: Homes,
-}
-
-pub(super) struct BundleEntry {
-    pub(super) name: String,
-    object: SavedObject,
-}
-
-impl BundleEntry {
-    pub(super) fn saveable(&self) -> &dyn Saveable {
-        self.object.saveable()
-    }
-}
-
-#[derive(Clone)]
-enum SavedObject {
-    Shared(Arc<dyn Saveable>),
-    Number(Arc<NumberCell>),
-}
-
-impl SavedObject {
-    fn saveable(&self) -> &dyn Saveable {
-        match self {
-            SavedObject::Shared(object) => &**object,
-            SavedObject::Number(cell) => &**cell,
-        }
-    }
 }
 
 impl Checkpoint {
@@ -77,24 +54,13 @@ impl Checkpoint {
 
     /// Adds an object. Its name must differ from those of the others.
     pub fn add(&self, name: &str, object: Arc<dyn Saveable>) -> Result<()> {
-        self.check_strategy(&*object)?;
-        self.insert(name, SavedObject::Shared(object))
-    }
-
-    fn check_strategy(&self, object: &dyn Saveable) -> Result<()> {
         let own = self.strategy.id();
-        match object.strategy() {
-            None => Ok(()),
-            Some(of) if of == own || (of == 0 && object.kind() == "variable") => Ok(()),
-            Some(_) => {
-                let problem =
-                    "made by another strategy than the checkpoint; make a checkpoint for each";
-                Err(Error::invalid(object.kind(), problem))
-            }
+        let fits = |of| of == own || (of == 0 && object.kind() == "variable");
+        if !object.strategy().is_none_or(fits) {
+            let problem =
+                "made by another strategy than the checkpoint; make a checkpoint for each";
+            return Err(Error::invalid(object.kind(), problem));
         }
-    }
-
-    fn insert(&self, name: &str, object: SavedObject) -> Result<()> {
         check_name(name)?;
         let mut entries = self.entries.lock();
         if let Some(other) = entries.get(name) {
@@ -103,8 +69,8 @@ impl Checkpoint {
                 format!(
                     "the {} would be saved as '{name}', like {} that was added before; names \
                      in a checkpoint differ",
-                    object.saveable().kind(),
-                    with_article(other.saveable().kind())
+                    object.kind(),
+                    with_article(other.kind())
                 ),
             ));
         }
@@ -114,8 +80,9 @@ impl Checkpoint {
 
     /// Sets a number of the caller, and adds it if it does not exist.
     pub fn set_number(&self, name: &str, value: Number) -> Result<()> {
-        if let Some(cell) = self.number_cell(name) {
-            let mut current = cell.0.lock();
+        let known = self.entries.lock().get(name).cloned();
+        if let Some(cell) = known.as_ref().and_then(|object| object.number()) {
+            let mut current = cell.lock();
             if std::mem::discriminant(&*current) != std::mem::discriminant(&value) {
                 let problem = format!("'{name}' is {current:?}, and would be {value:?}");
                 return Err(Error::invalid("name", problem));
@@ -123,33 +90,20 @@ impl Checkpoint {
             *current = value;
             return Ok(());
         }
-        self.insert(name, SavedObject::Number(Arc::new(NumberCell(Mutex::new(value)))))
+        self.add(name, Arc::new(NumberCell(Mutex::new(value))))
     }
 
     /// A number of the caller, as it was last set or restored.
     pub fn number(&self, name: &str) -> Result<Number> {
-        let cell = self.number_cell(name);
-        let cell = cell.ok_or_else(|| {
+        let known = self.entries.lock().get(name).cloned();
+        let number = known.as_ref().and_then(|object| object.number()).map(|cell| *cell.lock());
+        number.ok_or_else(|| {
             Error::NotFound(format!("name: no number '{name}' was set in this checkpoint"))
-        })?;
-        let number = *cell.0.lock();
-        Ok(number)
+        })
     }
 
-    fn number_cell(&self, name: &str) -> Option<Arc<NumberCell>> {
-        match self.entries.lock().get(name) {
-            Some(SavedObject::Number(cell)) => Some(Arc::clone(cell)),
-            Some(SavedObject::Shared(_)) | None => None,
-        }
-    }
-
-    pub(super) fn copied_entries(&self) -> Vec<BundleEntry> {
-        let entries = self.entries.lock();
-        let entry = |(name, object): (&String, &SavedObject)| BundleEntry {
-            name: name.clone(),
-            object: object.clone(),
-        };
-        entries.iter().map(entry).collect()
+    pub(super) fn copied_entries(&self) -> Entries {
+        self.entries.lock().clone()
     }
 
     /// Restores all state from the file at `path`, or changes nothing. With several ranks, all ranks make this call,
@@ -160,18 +114,16 @@ impl Checkpoint {
     pub fn restore(&self, path: &Path) -> Result<()> {
         drop(self.strategy.quiet_now()?);
         let entries = self.copied_entries();
+        let default = self.default_of(&entries);
         let prepared = CheckpointFile::open(path).and_then(|file| {
             let (begun, values) = self.prepare_all(&file, &entries)?;
             let quiet = self.strategy.quiet_now()?;
-            Ok((begun, values, quiet, self.default_of(&entries), file.own()?.steps))
+            let default = default.as_ref().map(Strategy::quiet_now).transpose()?;
+            Ok((begun, values, quiet, default, file.own()?.steps))
         });
         let agree = |here| self.strategy.any_rank(&"the restoring of a checkpoint", ("", 0), here);
         let (begun, values, mut quiet, default, steps) = match prepared {
             Ok(prepared) => prepared,
-            Err(error) => return agree(Err(error)).map(drop),
-        };
-        let default = match default.as_ref().map(Strategy::quiet_now).transpose() {
-            Ok(default) => default,
             Err(error) => return agree(Err(error)).map(drop),
         };
         agree(Ok(false))?;
@@ -188,20 +140,20 @@ impl Checkpoint {
     fn prepare_all<'a>(
         &self,
         file: &CheckpointFile,
-        entries: &'a [BundleEntry],
+        entries: &'a Entries,
     ) -> Result<(BegunRestore<'a>, Values)> {
         file.own()?;
         let names = names_of(entries)?;
         let (mut mismatches, mut wanted) = (Vec::new(), WantedTensors::default());
         let mut taken = HashSet::new();
         let mut prepared = Vec::new();
-        for BundleEntry { name, object } in entries {
-            let found = properties_of(file, name, object.saveable(), &mut mismatches)?;
+        for (name, object) in entries {
+            let found = properties_of(file, name, &**object, &mut mismatches)?;
             let Some(properties) = found else { continue };
             let (taken, wanted, mismatches) = (&mut taken, &mut wanted, &mut mismatches);
             let mut saved =
                 ObjectReader { file, object: name, properties, taken, wanted, mismatches };
-            let ready = object.saveable().prepare(&names, &mut saved)?;
+            let ready = object.prepare(&names, &mut saved)?;
             prepared.extend(ready.map(|ready| (&name[..], ready)));
         }
         report_unexpected(file, entries, &taken, &mut mismatches)?;
@@ -214,7 +166,8 @@ impl Checkpoint {
         };
         let mut begun = BegunRestore(prepared);
         begun.begin(&mut mismatches)?;
-        as_error(file.path(), &mismatches).map_or(Ok((begun, values)), Err)
+        refuse(file.path(), &mismatches)?;
+        Ok((begun, values))
     }
 
     /// Calls `change` with the right to change the variables of `entries`, and with `values`.
@@ -230,10 +183,10 @@ impl Checkpoint {
     }
 
     /// The default strategy, if one of the variables belongs to it and it is not the checkpoint's own.
-    fn default_of(&self, entries: &[BundleEntry]) -> Option<Strategy> {
+    fn default_of(&self, entries: &Entries) -> Option<Strategy> {
         let own = self.strategy.id();
-        let others = |entry: &BundleEntry| entry.saveable().strategy().is_some_and(|of| of != own);
-        entries.iter().any(others).then(Strategy::default_strategy)
+        let others = |object: &Arc<dyn Saveable>| object.strategy().is_some_and(|of| of != own);
+        entries.values().any(others).then(Strategy::default_strategy)
     }
 
     fn changing<R>(
@@ -256,11 +209,8 @@ impl Checkpoint {
     /// The variables that were added, with the names under which they were added.
     pub(super) fn variables(&self) -> Vec<(String, Variable)> {
         let entries = self.copied_entries();
-        let variables = entries.into_iter().filter(|entry| entry.saveable().kind() == "variable");
-        let named = variables.filter_map(|entry| {
-            let variable = entry.saveable().variables().pop()?;
-            Some((entry.name, variable))
-        });
+        let variables = entries.into_iter().filter(|(_, object)| object.kind() == "variable");
+        let named = variables.filter_map(|(name, object)| Some((name, object.variables().pop()?)));
         named.collect()
     }
 }
@@ -270,12 +220,11 @@ struct BegunRestore<'a>(Vec<(&'a str, Box<dyn PreparedRestore + 'a>)>);
 
 impl<'a> BegunRestore<'a> {
     /// Begins to restore all of them. If an object does not fit, a mismatch is added.
-    fn begin(&mut self, mismatches: &mut Vec<Mismatch>) -> Result<()> {
+    fn begin(&mut self, mismatches: &mut Vec<String>) -> Result<()> {
         for (name, prepared) in &mut self.0 {
             match prepared.begin() {
                 Err(error) if error.status() == Status::InvalidArgument => {
-                    let (object, problem) = ((*name).to_owned(), error.to_string());
-                    mismatches.push(Mismatch::Other { object, problem });
+                    mismatches.push(format!("{name}: {error}"));
                 }
                 begun => begun.map_err(|error| error.within(format!("'{name}'")))?,
             }
@@ -321,16 +270,17 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 /// The names of variables in the checkpoint.
-pub(super) fn names_of(entries: &[BundleEntry]) -> Result<Names> {
+pub(super) fn names_of(entries: &Entries) -> Result<Names> {
     let mut names = Names::default();
-    let is_variable = |entry: &&BundleEntry| entry.saveable().kind() == "variable";
-    for entry in entries.iter().filter(is_variable) {
-        for variable in entry.saveable().variables() {
-            names.add(&variable, &entry.name)?;
+    let (variables, others): (Vec<_>, Vec<_>) =
+        entries.iter().partition(|(_, object)| object.kind() == "variable");
+    for (name, object) in variables {
+        for variable in object.variables() {
+            names.add(&variable, name)?;
         }
     }
-    for entry in entries.iter().filter(|entry| !is_variable(entry)) {
-        for variable in entry.saveable().variables() {
+    for (_, object) in others {
+        for variable in object.variables() {
             names.add(&variable, variable.name().as_str())?;
         }
     }
@@ -347,51 +297,52 @@ fn properties_of<'a>(
     file: &'a CheckpointFile,
     name: &str,
     object: &dyn Saveable,
-    mismatches: &mut Vec<Mismatch>,
+    mismatches: &mut Vec<String>,
 ) -> Result<Option<&'a Map<String, Json>>> {
     let kind = object.kind();
     let Some(properties) = file.objects()?.get(name) else {
-        mismatches.push(Mismatch::MissingObject { kind, name: name.to_owned() });
+        mismatches.push(format!("missing: the file has no {kind} '{name}'"));
         return Ok(None);
     };
-    let there = properties.get("kind").and_then(Json::as_str).unwrap_or("thing of no kind");
+    let there = kind_of(properties);
     if there != kind {
-        let there = there.to_owned();
-        mismatches.push(Mismatch::Kind { name: name.to_owned(), here: kind, there });
+        let (here, there) = (with_article(kind), with_article(there));
+        mismatches.push(format!("kind: '{name}' is {here} here, {there} in the file"));
         return Ok(None);
     }
     Ok(Some(properties))
 }
 
+/// The kind of an object in a file.
+fn kind_of(properties: &Map<String, Json>) -> &str {
+    properties.get("kind").and_then(Json::as_str).unwrap_or("thing of no kind")
+}
+
 /// Adds what is in the file but was not taken by any object.
 fn report_unexpected(
     file: &CheckpointFile,
-    entries: &[BundleEntry],
+    entries: &Entries,
     taken: &HashSet<String>,
-    mismatches: &mut Vec<Mismatch>,
+    mismatches: &mut Vec<String>,
 ) -> Result<()> {
     let mut reported = Vec::new();
-    let kinds: HashMap<&str, &str> =
-        entries.iter().map(|entry| (&entry.name[..], entry.saveable().kind())).collect();
     for (name, properties) in file.objects()? {
-        match kinds.get(&name[..]) {
-            Some(kind) => {
-                let there = properties.get("kind").and_then(Json::as_str);
-                if there != Some(kind) {
-                    reported.push(name);
-                }
-            }
-            None => {
-                let kind = properties.get("kind").and_then(Json::as_str).unwrap_or("thing");
-                let kind = with_article(kind);
-                mismatches.push(Mismatch::UnexpectedObject { kind, name: name.clone() });
-                reported.push(name);
-            }
+        let here = entries.get(name).map(|object| object.kind());
+        let there = kind_of(properties);
+        if here.is_none() {
+            let kind = with_article(there);
+            mismatches
+                .push(format!("unexpected: the file has {kind} '{name}', which was not added"));
+        }
+        if here != Some(there) {
+            reported.push(name);
         }
     }
     for name in file.names() {
         if !taken.contains(name) && !reported.iter().any(|object| owns(object, name)) {
-            mismatches.push(Mismatch::UnexpectedTensor(name.to_owned()));
+            let problem =
+                format!("unexpected: the file has a tensor '{name}', which nothing here takes");
+            mismatches.push(problem);
         }
     }
     Ok(())

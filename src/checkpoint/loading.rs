@@ -15,7 +15,7 @@ use crate::checkpoint::reader::CheckpointFile;
 use crate::checkpoint::wanted::{One, Values, WantedTensors, lost};
 use crate::error::{Error, Result};
 use crate::executor::computing;
-use crate::input::file::{FileElements, damaged, failed};
+use crate::input::file::{FileElements, damaged, failed, to_memory};
 use crate::tensor::{DType, Shape, Tensor};
 
 /// The smallest number of bytes of a tensor that one thread reads, if the tensor has as many.
@@ -75,7 +75,7 @@ impl CheckpointFile {
         Tensor::in_shared_blocks(&kinds, |mut targets| {
             self.read_bytes(wanted, &mut targets)?;
             for (&(_, dtype, _), target) in wanted.iter().zip(targets) {
-                as_in_memory(dtype, target);
+                to_memory(dtype, false, target);
             }
             Ok(())
         })
@@ -142,15 +142,5 @@ impl CheckpointFile {
         let data_bytes = shape.bytes(dtype)? as u64;
         let elements = FileElements { dtype, shape, data_bytes, big_endian: false };
         Ok(elements.wrong_length(&self.path, &format!("{there} are")))
-    }
-}
-
-/// Converts the bytes of elements from those of a file, which are little-endian, to those of memory.
-fn as_in_memory(dtype: DType, bytes: &mut [u8]) {
-    if dtype == DType::Bool {
-        // In a file any byte except 0 is true; in memory only 1 is.
-        bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
-    } else if cfg!(target_endian = "big") {
-        bytes.chunks_exact_mut(dtype.size()).for_each(<[u8]>::reverse);
     }
 }

@@ -70,18 +70,14 @@ impl Manager {
         });
         // Ranks communicate on the threads that call, and not on a writing thread.
         let writes_apart = options.asynchronous && checkpoint.strategy().num_ranks() == 1;
-        let background = match writes_apart {
-            true => {
-                let (of_writer, is_strict) =
-                    (Arc::clone(&folder), checkpoint.strategy().is_strict());
-                let write = move |step: u64, snapshot: Snapshot| {
-                    snapshot.write(&path_of(&of_writer, step))?;
-                    remove_old(&of_writer, &options, is_strict, step)
-                };
-                Some(Background::new(Box::new(write)))
-            }
-            false => None,
-        };
+        let background = writes_apart.then(|| {
+            let (of_writer, is_strict) = (Arc::clone(&folder), checkpoint.strategy().is_strict());
+            let write = move |step: u64, snapshot: Snapshot| {
+                snapshot.write(&path_of(&of_writer, step))?;
+                remove_old(&of_writer, &options, is_strict, step)
+            };
+            Background::new(Box::new(write))
+        });
         Ok(Arc::new(Manager { checkpoint, folder, options, state, background }))
     }
 
@@ -119,11 +115,10 @@ impl Manager {
             return Ok(false);
         }
         self.start_fresh(step)?;
-        let place = self.background.as_ref().map(Background::reserve_place).transpose()?;
         let saved = note(step, metric);
-        match place {
-            Some(place) => {
-                place.hand_over(step, Snapshot { saved, ..self.checkpoint.snapshot()? });
+        match &self.background {
+            Some(background) => {
+                background.save(step, || Ok(Snapshot { saved, ..self.checkpoint.snapshot()? }))?
             }
             None => self.write(step, saved)?,
         }
@@ -198,8 +193,9 @@ impl Manager {
         Ok(())
     }
 
-    /// The files of this training with their steps, in the order of the steps.
+    /// The files of this training with their steps, in the order of the steps. Waits for files on their way to the disk.
     fn files(&self) -> Result<Vec<(u64, PathBuf)>> {
+        self.wait()?;
         match self.state.lock().anew {
             true => Ok(Vec::new()),
             false => folder::files(&self.folder),
@@ -225,14 +221,12 @@ impl Manager {
 
     /// The step of the newest file, if there is one. Waits for files on their way to the disk.
     pub fn latest(&self) -> Result<Option<u64>> {
-        self.wait()?;
         Ok(self.files()?.pop().map(|(step, _)| step))
     }
 
     /// The step of the file with the best metric, if a file has a metric. A damaged file is skipped, as by
     /// [`Manager::restore_latest`].
     pub fn best(&self) -> Result<Option<u64>> {
-        self.wait()?;
         let (larger, strict) =
             (self.options.larger_is_better, self.checkpoint.strategy().is_strict());
         Ok(folder::rated(&self.files()?, larger, strict)?.first().copied())
@@ -240,7 +234,6 @@ impl Manager {
 
     /// The steps of all files, in order.
     pub fn steps(&self) -> Result<Vec<u64>> {
-        self.wait()?;
         Ok(self.files()?.into_iter().map(|(step, _)| step).collect())
     }
 
@@ -263,9 +256,8 @@ impl Manager {
     /// warning, and the one before it is used. If all are damaged, or if the process is strict, returns DATA_LOSS. Any
     /// other failure, such as a file that the system does not open, is returned.
     pub fn restore_latest(&self) -> Result<Option<u64>> {
-        let files = self.wait().and_then(|()| self.files());
         let newest = |files: &Vec<(u64, PathBuf)>| files.last().map(|(step, _)| *step);
-        let files = self.agreed("newest", files, newest)?;
+        let files = self.agreed("newest", self.files(), newest)?;
         let (strategy, mut damage) = (self.checkpoint.strategy(), None);
         for (step, path) in files.into_iter().rev() {
             let Err(error) = self.checkpoint.restore(&path) else {

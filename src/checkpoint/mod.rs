@@ -22,7 +22,7 @@ mod header;
 mod loading;
 pub mod manager;
 mod manager_options;
-pub mod mismatch;
+mod mismatch;
 pub mod numbers;
 mod objects;
 mod parts;

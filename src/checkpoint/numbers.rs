@@ -1,6 +1,15 @@
-//! Numbers in the JSON of a file.
+//! Numbers of the caller, and numbers in the JSON of a file.
 
 use serde_json::Value as Json;
+
+/// A number of the caller.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// A whole number.
+    Integer(i64),
+    /// Any other number.
+    Float(f64),
+}
 
 /// A number as JSON, from which [`read_number`] makes the same bits. A number that is not finite becomes a text that
 /// contains its bits.

@@ -11,7 +11,6 @@ use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use serde_json::{Map, Value as Json};
 
 use crate::checkpoint::header::{self, FORMAT, LENGTH_BYTES, LONGEST, OwnHeader};
-use crate::checkpoint::mismatch::Mismatch;
 use crate::checkpoint::parts::PartFile;
 use crate::checkpoint::snapshot::SavedSharding;
 use crate::checkpoint::wanted::{Later, WantedTensors};
@@ -178,7 +177,7 @@ impl CheckpointFile {
         dtype: DType,
         shape: Shape,
         wanted: &mut WantedTensors,
-        mismatches: &mut Vec<Mismatch>,
+        mismatches: &mut Vec<String>,
     ) -> Result<Option<Later>> {
         if !self.fits(name, here, dtype, shape, mismatches) {
             return Ok(None);
@@ -198,7 +197,7 @@ impl CheckpointFile {
         name: &str,
         (dtype, shape): (DType, Shape),
         part: &Range<usize>,
-        mismatches: &mut Vec<Mismatch>,
+        mismatches: &mut Vec<String>,
     ) -> Result<Option<Tensor>> {
         if !self.fits(name, name, dtype, shape, mismatches) {
             return Ok(None);
@@ -217,10 +216,10 @@ impl CheckpointFile {
         here: &str,
         dtype: DType,
         shape: Shape,
-        mismatches: &mut Vec<Mismatch>,
+        mismatches: &mut Vec<String>,
     ) -> bool {
         let Some((there, sizes)) = self.info(name) else {
-            mismatches.push(Mismatch::MissingTensor(name.to_owned()));
+            mismatches.push(format!("missing: the file has no tensor '{name}'"));
             return false;
         };
         let called = match name == here {
@@ -231,11 +230,10 @@ impl CheckpointFile {
         if there != header::file_dtype(dtype) {
             let there =
                 dtype_of(there).map_or_else(|| there.to_string(), |known| known.to_string());
-            mismatches.push(Mismatch::DType { name: called.clone(), here: dtype, there });
+            mismatches.push(format!("dtype: {called} is {dtype} here, {there} in the file"));
         }
         if *sizes != shape[..] {
-            let there = format!("{sizes:?}");
-            mismatches.push(Mismatch::Shape { name: called, here: shape, there });
+            mismatches.push(format!("shape: {called} has {shape} here, {sizes:?} in the file"));
         }
         mismatches.len() == before
     }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value as Json};
 
-use crate::checkpoint::mismatch::Mismatch;
-use crate::checkpoint::numbers::{read_count, read_number};
+use crate::checkpoint::numbers::{Number, read_count, read_number};
 use crate::checkpoint::reader::CheckpointFile;
 use crate::checkpoint::snapshot::SavedSharding;
 pub use crate::checkpoint::wanted::Later;
@@ -44,6 +44,11 @@ pub trait Saveable: Send + Sync {
     /// The gradients whose contributions it has applied. Contributions that these hold belong to the state, too.
     fn applied(&self) -> Vec<Arc<Gradients>> {
         Vec::new()
+    }
+
+    /// The number that it is, if it is one of the caller's.
+    fn number(&self) -> Option<&Mutex<Number>> {
+        None
     }
 
     /// Copies the state to `record`. If [`ObjectRecord::shares`] allows it, adds the state itself instead.
@@ -205,14 +210,13 @@ pub struct ObjectReader<'a> {
     pub(super) properties: &'a Map<String, Json>,
     pub(super) taken: &'a mut HashSet<String>,
     pub(super) wanted: &'a mut WantedTensors,
-    pub(super) mismatches: &'a mut Vec<Mismatch>,
+    pub(super) mismatches: &'a mut Vec<String>,
 }
 
 impl ObjectReader<'_> {
     /// Notes a difference.
     pub fn differs(&mut self, problem: impl Into<String>) {
-        let object = self.object.to_owned();
-        self.mismatches.push(Mismatch::Other { object, problem: problem.into() });
+        self.mismatches.push(format!("{}: {}", self.object, problem.into()));
     }
 
     /// A property of any type.

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::checkpoint::bundle::{BundleEntry, Checkpoint, names_of, owns};
+use crate::checkpoint::bundle::{Checkpoint, Entries, names_of, owns};
 use crate::checkpoint::objects::variable::value_of;
 use crate::checkpoint::parts::remove_parts;
-use crate::checkpoint::saveable::{Names, ObjectRecord, full_name};
+use crate::checkpoint::saveable::{Names, ObjectRecord, Saveable, full_name};
 use crate::checkpoint::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
@@ -33,34 +33,37 @@ impl Checkpoint {
     /// and each copy has the parts of state that its rank keeps.
     pub fn snapshot(&self) -> Result<Snapshot> {
         // SAFETY: copies are taken.
-        unsafe { self.recorded(SnapshotContents::Copies, Ok) }
+        unsafe { self.recorded(false, Ok) }
     }
 
-    /// Calls `take` with all state, as it is between two steps, before the next step can begin. Everything else is as
-    /// with [`Checkpoint::snapshot`].
+    /// Calls `take` with all state, as it is between two steps, before the next step can begin. If it `shares`, what only
+    /// steps of the checkpoint's strategy change is the state itself and no copy. Everything else is as with
+    /// [`Checkpoint::snapshot`].
     ///
     /// # Safety
-    /// If the contents are not copies, `take` drops the snapshot.
+    /// If it shares, `take` drops the snapshot.
     unsafe fn recorded<R>(
         &self,
-        keeps: SnapshotContents,
+        shares: bool,
         take: impl FnOnce(Snapshot) -> Result<R>,
     ) -> Result<R> {
         let entries = self.copied_entries();
         let mut snapshot = Snapshot::default();
         let save = |calls_back: bool, snapshot: &mut Snapshot| {
             let names = names_of(&entries)?;
-            let chosen = |entry: &&BundleEntry| entry.saveable().may_call_back() == calls_back;
             let is_first = self.strategy().rank() == 0;
-            let save = |entry: &BundleEntry| {
+            for (name, object) in &entries {
+                if object.may_call_back() != calls_back {
+                    continue;
+                }
                 let mut record = ObjectRecord::default();
-                if keeps == SnapshotContents::State && !calls_back {
+                if shares && !calls_back {
                     // SAFETY: the strategy is quiet until the snapshot is dropped, which the caller promises.
                     unsafe { record.share_state_of(self.strategy().id()) };
                 }
-                save_entry(entry, &names, record, is_first, snapshot)
-            };
-            entries.iter().filter(chosen).try_for_each(save)
+                save_entry((name, &**object), &names, record, is_first, snapshot)?;
+            }
+            Ok(())
         };
         // In a step the call is refused before it does anything, and code that is called back must not wait for itself.
         drop(self.strategy().quiet()?);
@@ -106,7 +109,7 @@ impl Checkpoint {
         }
         let begin = |snapshot: Snapshot| Snapshot { saved, ..snapshot }.begin(path);
         // SAFETY: the snapshot is dropped when it is written.
-        let file = unsafe { self.recorded(SnapshotContents::State, begin) }?;
+        let file = unsafe { self.recorded(true, begin) }?;
         file.finish()?;
         // These are parts of an earlier checkpoint of several ranks.
         remove_parts(path, |_| true);
@@ -135,15 +138,6 @@ impl Checkpoint {
     }
 }
 
-/// What a snapshot contains.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SnapshotContents {
-    /// Copies of the state.
-    Copies,
-    /// The state itself, as far as it is changed only by steps of the checkpoint's strategy.
-    State,
-}
-
 impl ObjectRecord {
     /// Allows tensors of the record to be the state itself, if only steps of this strategy change it.
     ///
@@ -157,13 +151,12 @@ impl ObjectRecord {
 
 /// Adds the state of one object.
 fn save_entry(
-    entry: &BundleEntry,
+    (name, object): (&str, &dyn Saveable),
     names: &Names,
     mut record: ObjectRecord,
     is_first: bool,
     snapshot: &mut Snapshot,
 ) -> Result<()> {
-    let (name, object) = (&entry.name, entry.saveable());
     let saved = object.save(names, &mut record);
     saved.map_err(|error| error.within(format!("{} '{name}'", object.kind())))?;
     record.property("kind", object.kind());
@@ -181,18 +174,18 @@ fn save_entry(
     if !is_first {
         return Ok(());
     }
-    snapshot.objects.insert(name.clone(), Json::Object(record.properties));
+    snapshot.objects.insert(name.to_owned(), Json::Object(record.properties));
     Ok(())
 }
 
 /// Fails if an optimizer would be saved without contributions that belong to its next update.
-fn check_applied(entries: &[BundleEntry], applied: &mut Vec<Arc<Gradients>>) -> Result<()> {
-    for entry in entries {
-        let optimizer = entry.saveable();
+fn check_applied(entries: &Entries, applied: &mut Vec<Arc<Gradients>>) -> Result<()> {
+    for (name, optimizer) in entries {
         for gradients in optimizer.applied() {
-            let is_saved =
-                |entry: &BundleEntry| std::ptr::addr_eq(entry.saveable(), Arc::as_ptr(&gradients));
-            let unapplied = match entries.iter().any(is_saved) {
+            let is_saved = |object: &Arc<dyn Saveable>| {
+                std::ptr::addr_eq(Arc::as_ptr(object), Arc::as_ptr(&gradients))
+            };
+            let unapplied = match entries.values().any(is_saved) {
                 true => None,
                 false => gradients.unapplied()?,
             };
@@ -202,7 +195,7 @@ fn check_applied(entries: &[BundleEntry], applied: &mut Vec<Arc<Gradients>>) -> 
                     "{} '{}' applies gradients that were not added to the checkpoint and hold {held}, which \
                      would be lost: add them, or save after the update that takes them",
                     optimizer.kind(),
-                    entry.name
+                    name
                 )));
             }
         }
@@ -211,14 +204,13 @@ fn check_applied(entries: &[BundleEntry], applied: &mut Vec<Arc<Gradients>>) -> 
 }
 
 /// Fails if two objects would save tensors with the same name.
-fn check_distinct(snapshot: &Snapshot, entries: &[BundleEntry]) -> Result<()> {
+fn check_distinct(snapshot: &Snapshot, entries: &Entries) -> Result<()> {
     let mut seen = HashMap::new();
     for (name, _) in &snapshot.tensors {
-        let owners = entries.iter().filter(|entry| owns(&entry.name, name));
+        let owners = entries.iter().filter(|(object, _)| owns(object, name));
         if seen.insert(name, ()).is_some() {
-            let owners: Vec<String> = owners
-                .map(|entry| format!("{} '{}'", entry.saveable().kind(), entry.name))
-                .collect();
+            let owners: Vec<String> =
+                owners.map(|(name, object)| format!("{} '{name}'", object.kind())).collect();
             let problem = format!(
                 "two tensors would be saved as '{name}', by {}; add one of them by another name",
                 owners.join(" and ")

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use crate::checkpoint::bundle::Checkpoint;
-use crate::checkpoint::mismatch::as_error;
+use crate::checkpoint::mismatch::refuse;
 use crate::checkpoint::reader::CheckpointFile;
 use crate::checkpoint::wanted::WantedTensors;
 use crate::error::{Error, Result};
@@ -48,9 +48,7 @@ impl Checkpoint {
             let value = file.want((tensor, name), dtype, shape, &mut wanted, &mut mismatches)?;
             values.extend(value.map(|value| (variable, value)));
         }
-        if let Some(error) = as_error(path, &mismatches) {
-            return Err(error);
-        }
+        refuse(path, &mismatches)?;
         self.with_changes(&file.read_wanted(&wanted)?, |changes| {
             let mut values = values.iter();
             values

@@ -101,13 +101,9 @@ impl Snapshot {
 
     /// The checksums of the tensors, in their order.
     pub(super) fn checksums(&self) -> Result<Vec<u32>> {
-        if cfg!(target_endian = "big") {
-            let problem = "checkpoints are not written on machines that are big-endian";
-            return Err(Error::Unimplemented(problem.into()));
-        }
         let (mut pieces, mut all) = (Vec::new(), 0);
-        for (index, (name, tensor)) in self.tensors.iter().enumerate() {
-            let bytes = bytes(name, tensor)?;
+        for (index, (_, tensor)) in self.tensors.iter().enumerate() {
+            let bytes = bytes(tensor)?;
             pieces.extend(bytes.chunks(PIECE).map(|piece| (index, piece)));
             all += bytes.len();
         }
@@ -131,7 +127,7 @@ impl Snapshot {
     /// Writes the header and all tensors.
     pub(super) fn write_to(&self, file: &mut AtomicFile, header: &[u8]) -> Result<()> {
         file.write(header)?;
-        self.tensors.iter().try_for_each(|(name, tensor)| file.write(bytes(name, tensor)?))
+        self.tensors.iter().try_for_each(|(_, tensor)| file.write(bytes(tensor)?))
     }
 }
 
@@ -143,7 +139,12 @@ fn start_collective<T>(
     ranks.start_collective(Call::to(CollectiveKind::State, what), here).map(|(_, value)| value)
 }
 
-fn bytes<'a>(name: &str, tensor: &'a Tensor) -> Result<&'a [u8]> {
+/// The elements of a contiguous tensor, as they are in a file.
+pub(super) fn bytes(tensor: &Tensor) -> Result<&[u8]> {
+    if cfg!(target_endian = "big") {
+        let problem = "files are not written on machines that are big-endian";
+        return Err(Error::Unimplemented(problem.into()));
+    }
     let bytes = tensor.reading()?.as_bytes();
-    bytes.ok_or_else(|| Error::Internal(format!("the copy of '{name}' is not contiguous")))
+    bytes.ok_or_else(|| Error::Internal("a contiguous tensor is not contiguous".into()))
 }

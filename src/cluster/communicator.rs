@@ -4,7 +4,7 @@
 //! so the bits of a result do not depend on the engine, and no engine needs dtypes.
 
 use std::fmt;
-use std::ops::RangeInclusive;
+use std::ops::{Deref, RangeInclusive};
 
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result, memory};
@@ -31,61 +31,39 @@ pub struct RankPlace {
     pub node_size: usize,
 }
 
-/// Bytes to send: the host's, or those at the beginning of a GPU's memory.
+/// Memory of the host or of a GPU.
 #[derive(Clone, Copy)]
-pub enum Outgoing<'a> {
-    /// All of these bytes.
-    Host(&'a [u8]),
-    /// The first bytes of this memory, as many as the counts say.
-    Gpu(&'a DeviceMemory),
+pub enum EngineMemory<H, G> {
+    /// All of these bytes of the host.
+    Host(H),
+    /// The first bytes of this memory of a GPU, as many as the counts say.
+    Gpu(G),
 }
+
+/// Bytes to send.
+pub type Outgoing<'a> = EngineMemory<&'a [u8], &'a DeviceMemory>;
 
 /// Memory that bytes are received into.
-pub enum Incoming<'a> {
-    /// All of this memory.
-    Host(&'a mut [u8]),
-    /// The beginning of this memory, as many bytes as the counts say.
-    Gpu(&'a mut DeviceMemory),
-}
+pub type Incoming<'a> = EngineMemory<&'a mut [u8], &'a mut DeviceMemory>;
 
-impl<'a> Outgoing<'a> {
-    /// How many bytes may be sent from it.
+impl<H: Deref<Target = [u8]>, G: Deref<Target = DeviceMemory>> EngineMemory<H, G> {
+    /// How many bytes may be moved from it or into it.
     pub fn sizes(&self) -> RangeInclusive<usize> {
         match self {
-            Outgoing::Host(bytes) => bytes.len()..=bytes.len(),
-            Outgoing::Gpu(memory) => 0..=memory.bytes(),
+            EngineMemory::Host(bytes) => bytes.len()..=bytes.len(),
+            EngineMemory::Gpu(memory) => 0..=memory.bytes(),
         }
     }
 
-    /// The bytes, for an engine that cannot move GPU memory.
-    pub fn on_host(self) -> Result<&'a [u8]> {
+    /// The memory of the host, for an engine that cannot move GPU memory.
+    pub fn on_host(self) -> Result<H> {
         match self {
-            Outgoing::Host(bytes) => Ok(bytes),
-            Outgoing::Gpu(_) => Err(moves_no_gpu_memory()),
+            EngineMemory::Host(bytes) => Ok(bytes),
+            EngineMemory::Gpu(_) => {
+                Err(Error::Internal("an engine that moves no memory of GPUs".into()))
+            }
         }
     }
-}
-
-impl<'a> Incoming<'a> {
-    /// How many bytes may be received into it.
-    pub fn sizes(&self) -> RangeInclusive<usize> {
-        match self {
-            Incoming::Host(bytes) => bytes.len()..=bytes.len(),
-            Incoming::Gpu(memory) => 0..=memory.bytes(),
-        }
-    }
-
-    /// The memory, for an engine that cannot move GPU memory.
-    pub fn on_host(self) -> Result<&'a mut [u8]> {
-        match self {
-            Incoming::Host(bytes) => Ok(bytes),
-            Incoming::Gpu(_) => Err(moves_no_gpu_memory()),
-        }
-    }
-}
-
-fn moves_no_gpu_memory() -> Error {
-    Error::Internal("an engine that moves no memory of GPUs".into())
 }
 
 /// A collective call. Counts are bytes. If a rank sends or receives nothing, that part is empty, never absent. Both

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::launcher::{self, LaunchedRank};
 use crate::error::{Error, Result};
-use crate::text::Text;
+use crate::text::{Text, shortened};
 
 /// The environment variable with the configuration.
 pub const VARIABLE: &str = "TF_CONFIG";
@@ -80,13 +80,8 @@ impl ClusterResolver {
     /// that is not in the cluster. `argument` names the text in messages.
     pub fn parse(text: &str, argument: &'static str) -> Result<ClusterResolver> {
         let wrong = |problem: String| Error::invalid(argument, problem);
-        let whole: Value = serde_json::from_str(text).map_err(|error| {
-            wrong(format!(
-                "is not JSON at line {}, column {}: {error}",
-                error.line(),
-                error.column()
-            ))
-        })?;
+        let whole: Value =
+            serde_json::from_str(text).map_err(|error| wrong(format!("is not JSON: {error}")))?;
         let whole = object(&whole, "the text").map_err(wrong)?;
         let jobs = match whole.get("cluster") {
             None | Some(Value::Null) => BTreeMap::new(),
@@ -171,18 +166,12 @@ impl ClusterResolver {
 }
 
 fn object<'a>(value: &'a Value, place: &str) -> Result<&'a Map<String, Value>, String> {
-    value.as_object().ok_or_else(|| format!("{place} is {}; an object is expected", kind(value)))
+    value.as_object().ok_or_else(|| format!("{place} is {}; an object is expected", shown(value)))
 }
 
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
+/// A value for a message.
+fn shown(value: &Value) -> String {
+    shortened(&value.to_string())
 }
 
 /// The tasks of a job, from an array of addresses, or from an object of numbers and addresses.
@@ -190,7 +179,7 @@ fn job_tasks(job: &str, tasks: &Value) -> Result<BTreeMap<usize, Text>, String> 
     let address = |place: String, value: &Value| {
         let text = value.as_str().filter(|text| !text.is_empty());
         text.map(Text::from)
-            .ok_or_else(|| format!("{place} is {}; an address is expected", kind(value)))
+            .ok_or_else(|| format!("{place} is {}; an address is expected", shown(value)))
     };
     match tasks {
         Value::Array(tasks) => tasks
@@ -208,7 +197,7 @@ fn job_tasks(job: &str, tasks: &Value) -> Result<BTreeMap<usize, Text>, String> 
             })
             .collect(),
         other => {
-            Err(format!("cluster.{job} is {}; an array of addresses is expected", kind(other)))
+            Err(format!("cluster.{job} is {}; an array of addresses is expected", shown(other)))
         }
     }
 }
@@ -223,7 +212,7 @@ fn task_of(task: &Map<String, Value>) -> Result<(Option<Text>, Option<usize>), S
         None | Some(Value::Null) => None,
         Some(Value::String(job)) => Some(Text::from(job.as_str())),
         Some(other) => {
-            return Err(format!("task.type is {}; the name of a job is expected", kind(other)));
+            return Err(format!("task.type is {}; the name of a job is expected", shown(other)));
         }
     };
     let index = match task.get("index") {
@@ -305,13 +294,13 @@ mod tests {
     #[test]
     fn what_is_malformed_is_refused_with_its_place() {
         for (text, place) in [
-            ("{\"cluster\":\n  {\"worker\": [}}", "line 2, column 15"),
-            ("[]", "the text is an array"),
-            (r#"{"cluster": 3}"#, "cluster is a number"),
-            (r#"{"cluster": {"worker": "a:1"}}"#, "cluster.worker is a string"),
-            (r#"{"cluster": {"worker": ["a:1", 2]}}"#, "cluster.worker[1] is a number"),
+            ("{\"cluster\":\n  {\"worker\": [}}", "line 2 column 15"),
+            ("[]", "the text is []"),
+            (r#"{"cluster": 3}"#, "cluster is 3;"),
+            (r#"{"cluster": {"worker": "a:1"}}"#, "cluster.worker is "),
+            (r#"{"cluster": {"worker": ["a:1", 2]}}"#, "cluster.worker[1] is 2;"),
             (r#"{"cluster": {"worker": {"x": "a:1"}}}"#, "key 'x'"),
-            (r#"{"task": {"type": 1}}"#, "task.type is a number"),
+            (r#"{"task": {"type": 1}}"#, "task.type is 1;"),
             (
                 r#"{"cluster": {"worker": {"18446744073709551615": "a:1"}}}"#,
                 "key '18446744073709551615'",

@@ -37,9 +37,7 @@ pub(super) fn judge(case: &Case<'_>, near: u32) -> Finding {
              depends on which examples a replica has",
             whole.len()
         );
-        let mut finding = case.finding(Verdict::Different, text);
-        finding.difference = most as f64 / whole.len() as f64;
-        return finding;
+        return case.finding(Verdict::Different, text).by(most as f64 / whole.len() as f64);
     }
     if !same(&first.0, &first.1) {
         let text = "the same however the batch is split, but other cells for the same examples as a batch of \

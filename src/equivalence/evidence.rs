@@ -28,14 +28,16 @@ pub(super) struct Evidence<'a> {
     pub batch: &'a Value,
     pub rows: usize,
     options: CheckOptions,
-    sizes: Vec<usize>,
+    /// The numbers of rows in the usual split.
+    pub sizes: Vec<usize>,
     /// The run with the batch as a distributed dataset splits it.
     pub split: Parts,
     /// The same run again, with buffers full of NaN.
     pub split_again: Option<Parts>,
     /// The runs with other splits, if there are several replicas.
     pub others: Option<Others>,
-    failures: Vec<Finding>,
+    /// The findings about failed runs.
+    pub failures: Vec<Finding>,
     /// The variables that the callback wrote through views, each once.
     pub written: Vec<WrittenVariable>,
     /// For each variable, the mean magnitude of the gradients of single examples, if it was measured.
@@ -193,16 +195,6 @@ impl<'a> Evidence<'a> {
         }
         self.magnitudes = magnitudes;
         Ok(())
-    }
-
-    /// The numbers of rows in the usual split.
-    pub fn split_sizes(&self) -> &[usize] {
-        &self.sizes
-    }
-
-    /// The findings about failed runs.
-    pub fn failures(&self) -> Vec<Finding> {
-        self.failures.clone()
     }
 
     /// The variables whose gradients are checked.

@@ -47,12 +47,10 @@ impl Case<'_> {
         if self.same(split, whole) && self.same(uneven, whole) && self.same(first.0, first.1) {
             return self.equal();
         }
-        let mut finding = self.explain(others);
         let expected = self.value(whole);
         let largest = |metric: Metric| (self.value(metric) - expected).abs() / expected.abs();
         let difference = largest(split).max(largest(uneven));
-        finding.difference = if difference.is_finite() { difference } else { 0.0 };
-        finding
+        self.explain(others).by(if difference.is_finite() { difference } else { 0.0 })
     }
 
     /// The additions as a sum and a weight. A sum has no weight.

@@ -128,16 +128,16 @@ pub fn check(
         evidence.measure_examples(&dry_run)?;
         findings = judge(&evidence)?;
     }
-    let mut report = Report::new(strategy.num_replicas(), evidence.split_sizes(), findings);
+    let mut report = Report::new(strategy.num_replicas(), &evidence.sizes, findings);
     report.submits = example_weights::any_submits(&evidence);
     Ok(report)
 }
 
 /// All findings, from the most general to the most specific.
 fn judge(evidence: &Evidence<'_>) -> Result<Vec<Finding>> {
-    let mut findings = evidence.failures();
+    let mut findings = evidence.failures.clone();
     findings.extend(written_variables::judge(evidence));
-    if evidence.failures().is_empty() {
+    if evidence.failures.is_empty() {
         findings.extend(example_weights::judge(evidence));
         if example_weights::all_submit(evidence) {
             gradients::judge(evidence, &mut findings)?;

@@ -95,6 +95,16 @@ impl Finding {
     pub(super) fn new(subject: Subject, verdict: Verdict, text: String) -> Finding {
         Finding { subject, verdict, factor: 0.0, difference: 0.0, element: None, text }
     }
+
+    /// The finding, with the element to which its text refers.
+    pub(super) fn at(self, element: usize) -> Finding {
+        Finding { element: Some(element), ..self }
+    }
+
+    /// The finding, with the largest difference.
+    pub(super) fn by(self, difference: f64) -> Finding {
+        Finding { difference, ..self }
+    }
 }
 
 /// The result of a check.

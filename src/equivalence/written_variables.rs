@@ -20,9 +20,7 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Finding> {
             variable.name(),
         );
         let subject = Subject::Variable { index, name: variable.name().to_string() };
-        let mut finding = Finding::new(subject, Verdict::VariableWritten, text);
-        finding.element = Some(written.element);
-        finding
+        Finding::new(subject, Verdict::VariableWritten, text).at(written.element)
     });
     of_written.collect()
 }

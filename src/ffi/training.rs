@@ -165,23 +165,22 @@ pub fn umbo_train_epoch(
     };
     let function = replica_function(step, user_data.pointer());
     let user_data: Arc<dyn Any + Send + Sync> = Arc::new(user_data);
-    let done =
-        epoch.run_from(Arc::new(function), Some(user_data), &checked, &mut |done, applied| {
-            let Some(progress) = options.progress else { return Ok(()) };
-            let applied = applied.map(report_of);
-            let state = umbo_progress {
-                struct_size: size_of::<umbo_progress>(),
-                step_count: done.steps as i64,
-                example_count: done.examples as i64,
-                update_count: done.applied as i64,
-                skipped_count: done.skipped as i64,
-                seconds: done.seconds,
-                last_apply: applied.as_ref().map_or(ptr::null(), ptr::from_ref),
-                metrics: options.metrics,
-            };
-            // SAFETY: the caller gives a function of this type and its user data.
-            callback::run(|| unsafe { progress(&raw const state, options.progress_user_data) })
-        })?;
+    let done = epoch.run(Arc::new(function), Some(user_data), &checked, &mut |done, applied| {
+        let Some(progress) = options.progress else { return Ok(()) };
+        let applied = applied.map(report_of);
+        let state = umbo_progress {
+            struct_size: size_of::<umbo_progress>(),
+            step_count: done.steps as i64,
+            example_count: done.examples as i64,
+            update_count: done.applied as i64,
+            skipped_count: done.skipped as i64,
+            seconds: done.seconds,
+            last_apply: applied.as_ref().map_or(ptr::null(), ptr::from_ref),
+            metrics: options.metrics,
+        };
+        // SAFETY: the caller gives a function of this type and its user data.
+        callback::run(|| unsafe { progress(&raw const state, options.progress_user_data) })
+    })?;
     report.write(umbo_train_epoch_report {
         struct_size: size_of::<umbo_train_epoch_report>(),
         step_count: done.steps as i64,

@@ -48,7 +48,7 @@ impl Operation for Batch {
         facts.replace(self.batch.spec(&first.spec)?);
         facts.cardinality = first.cardinality.map(|count| self.batch.batches(count));
         facts.batches = Some(self.batch.size_of(first.cardinality));
-        facts.batch(match first.times_batched() {
+        facts.batched = Some(match first.batched {
             None | Some(Batched::Never) => Batched::Once,
             Some(Batched::Once | Batched::Twice) => Batched::Twice,
         });

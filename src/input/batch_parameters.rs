@@ -58,6 +58,6 @@ impl BatchParameters {
         let rows = self.size;
         let left_out = |count| if self.drop_remainder { count % rows as u64 } else { 0 };
         let total = elements.exact().map(|count| count - left_out(count));
-        BatchSize { rows, one_partial: true, total }
+        BatchSize { rows, total }
     }
 }

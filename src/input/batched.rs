@@ -1,28 +1,18 @@
 //! A check that the elements to distribute were batched exactly once.
 
-use std::sync::atomic::Ordering;
-
 use crate::error::{Error, Result};
 use crate::input::facts::{Batched, Facts};
 use crate::input::spec::ElementSpec;
 use crate::input::split::part_spec;
 use crate::observe::strict;
 
-impl Facts {
-    /// Returns true only the first time: the log has then not yet reported what [`Facts::times_batched`] means.
-    fn is_so_far_unsaid(&self) -> bool {
-        let said = self.batched.as_ref();
-        said.is_some_and(|(_, said)| !said.swap(true, Ordering::Relaxed))
-    }
-}
-
-/// Checks whether the elements are batches, as far as that is certain. It warns once for each dataset.
+/// Checks whether the elements are batches, as far as that is certain. If they are not, it warns.
 pub(super) fn check_batches(facts: &Facts, replicas: usize, is_strict: bool) -> Result<()> {
     let elements = &facts.spec;
     // A dataset that cannot be split at all fails later, with an error of its own.
     let has_rows =
         || elements.map(&mut |leaf| part_spec(leaf, replicas).map(ElementSpec::Leaf)).is_ok();
-    let what: &dyn Fn() -> String = match facts.times_batched() {
+    let what: &dyn Fn() -> String = match facts.batched {
         Some(Batched::Never) if replicas > 1 && has_rows() => &|| {
             format!(
                 "a dataset that nothing has batched is split over {replicas} replicas: its elements \
@@ -40,8 +30,5 @@ pub(super) fn check_batches(facts: &Facts, replicas: usize, is_strict: bool) -> 
         },
         _ => return Ok(()),
     };
-    if !(is_strict || strict::is_on() || facts.is_so_far_unsaid()) {
-        return Ok(());
-    }
     strict::suspect(is_strict, |what| Error::invalid("dataset", what), what)
 }

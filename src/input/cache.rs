@@ -8,11 +8,11 @@ use crate::error::{Result, Status};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
 use crate::input::facts::Facts;
-use crate::input::held::lacks_memory;
 use crate::input::pass::{Item, Pass};
 use crate::input::position::{StateReader, StateWriter, unfit};
 use crate::input::reorder::Reorder;
-use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
+use crate::input::replay_log::{ReplayLog, SavedLog};
+use crate::observe::log::{self, Level};
 
 /// The items of a complete round.
 struct CachedRound<T> {
@@ -29,8 +29,8 @@ impl Dataset {
     /// in the same order without using the dataset. Passes that begin before one has reached the end make their own
     /// elements. Elements are read-only.
     ///
-    /// Of shuffled rows of arrays only the order is kept. Of rows in their own order nothing is kept. While iterating,
-    /// RESOURCE_EXHAUSTED if there is no memory to keep the elements.
+    /// Of shuffled rows of arrays only the order is kept. Of rows in their own order nothing is kept. If there is no
+    /// memory to keep the elements, each pass makes its own.
     pub fn cache(&self) -> Result<Dataset> {
         self.then(Cache::default())
     }
@@ -61,7 +61,6 @@ impl Reorder for Cache {
             seen: Vec::new(),
             replay: ReplayLog::default(),
             failed: false,
-            lacked: None,
             input,
         };
         pass.replaying = pass.kept();
@@ -87,10 +86,8 @@ struct CachePass<T> {
     seen: Vec<T>,
     /// The log that leads to these items again.
     replay: ReplayLog,
-    /// Whether an element of this round failed.
+    /// Whether this round cannot be kept, because an element failed or there was no memory for it.
     failed: bool,
-    /// The item that there was no memory to keep. The replay log leads to it, even after a failure.
-    lacked: Option<T>,
     input: Box<dyn Pass<T>>,
 }
 
@@ -105,26 +102,11 @@ impl<T: Item> CachePass<T> {
         self.own.clone().unwrap_or_else(|| self.of_dataset())
     }
 
-    /// The next item of this round, in a form that can be kept.
-    fn take(&mut self) -> Result<Option<T>> {
-        // The memory is reserved first, so that no item is lost if there is none.
-        reserve(&mut self.seen, 1, "cached elements")?;
-        let item = match self.lacked.take() {
-            Some(item) => item,
-            None => {
-                // If an element is missing, neither the round nor its log is kept.
-                if self.failed {
-                    self.replay.clear();
-                }
-                let Some(item) = self.replay.next(&mut *self.input)? else { return Ok(None) };
-                item
-            }
-        };
-        let kept = item.clone().keep();
-        if lacks_memory(&kept) {
-            self.lacked = Some(item);
-        }
-        kept.map(Some)
+    /// Drops what was kept of this round.
+    fn give_up(&mut self) {
+        self.failed = true;
+        self.seen.clear();
+        self.replay.clear();
     }
 
     /// Makes the items of the cached round again, unless the dataset has cached the same round.
@@ -162,13 +144,26 @@ impl<T: Item> Pass<T> for CachePass<T> {
             self.next += usize::from(item.is_some());
             return Ok(item);
         }
-        match self.take() {
+        let next = self.replay.next(&mut *self.input);
+        if self.failed {
+            self.replay.clear();
+        }
+        match next {
             Ok(Some(item)) => {
-                match self.failed {
-                    true => self.replay.clear(),
-                    false => self.seen.push(item.clone()),
+                let reserved = reserve(&mut self.seen, 1, "cached elements");
+                match reserved.and_then(|()| item.clone().keep()) {
+                    Ok(kept) => {
+                        if !self.failed {
+                            self.seen.push(kept.clone());
+                        }
+                        Ok(Some(kept))
+                    }
+                    Err(error) => {
+                        log::log(Level::Info, || format!("a dataset is not cached: {error}"));
+                        self.give_up();
+                        Ok(Some(item))
+                    }
                 }
-                Ok(Some(item))
             }
             Ok(None) => {
                 let items = std::mem::take(&mut self.seen);
@@ -190,16 +185,13 @@ impl<T: Item> Pass<T> for CachePass<T> {
             // The item is held, and comes again with the next call.
             Err(error) if error.status() == Status::ResourceExhausted => Err(error),
             Err(error) => {
-                self.failed = true;
-                self.seen.clear();
-                self.replay.clear();
+                self.give_up();
                 Err(error)
             }
         }
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.lacked = None;
         self.seen.clear();
         self.replay.clear();
         self.next = 0;
@@ -219,10 +211,8 @@ impl<T: Item> Pass<T> for CachePass<T> {
         to.push_flag(self.replaying.is_some());
         to.push(self.next as u64);
         to.push_flag(self.failed);
-        match &self.lacked {
-            _ if self.replaying.is_some() => {}
-            None => self.replay.save(&*self.input, to),
-            Some(_) => self.replay.save_before_last(to),
+        if self.replaying.is_none() {
+            self.replay.save(&*self.input, to);
         }
     }
 
@@ -246,7 +236,7 @@ impl<T: Item> Pass<T> for CachePass<T> {
         let saved = SavedLog::read(from)?;
         let seen = &mut self.seen;
         seen.clear();
-        self.replay.restore(&saved, &mut *self.input, WantedItems::All, &mut |item| {
+        self.replay.restore(&saved, &mut *self.input, &mut |item| {
             reserve(seen, 1, "cached elements")?;
             seen.push(item.keep()?);
             Ok(())

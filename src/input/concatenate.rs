@@ -34,7 +34,6 @@ impl Operation for Concatenate {
         facts.cardinality = total(inputs);
         facts.batches = common_batch_size(inputs)
             .map(|size| size.with_total(size.total.filter(|_| inputs.len() == 1)));
-        facts.have_partial_batches();
         facts.batched = common_batched(inputs);
         facts.files = file_shares::joined(inputs);
         Ok(facts)

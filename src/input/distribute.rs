@@ -95,7 +95,7 @@ fn steps(batches: Cardinality, size: BatchSize, drop_partial_step: bool) -> Card
         (_, Some(total)) => Cardinality::Exact(total.div_ceil(rows)),
         (Cardinality::Exact(1..), None) if drop_partial_step => Cardinality::Unknown,
         // Several partial batches may have as many rows as a full one.
-        (Cardinality::Exact(2..), None) if !size.one_partial => Cardinality::Unknown,
+        (Cardinality::Exact(2..), None) => Cardinality::Unknown,
         (batches, None) => batches,
     }
 }
@@ -212,10 +212,7 @@ pub fn deal(
         1 => (dataset.element_spec().clone(), Way::Split),
         _ => {
             let spec = dataset.element_spec().map(&mut |leaf| {
-                let mut leaf = leaf.clone();
-                if let Some(rows) = leaf.shape.first_mut().filter(|_| !complete) {
-                    *rows = None;
-                }
+                let leaf = if complete { leaf.clone() } else { leaf.with_rows(None) };
                 Ok(ElementSpec::PerReplica(replicas, leaf))
             })?;
             (spec, Way::Deal { drop_partial_step })
@@ -319,14 +316,8 @@ impl DistributedDataset {
 
     /// The same dataset, if it is this rank's own and the ranks of `group` take their elements together.
     fn in_step(self, strategy: &Strategy, group: RankGroup) -> Result<DistributedDataset> {
-        let spec = self.spec.map(&mut |leaf| {
-            let mut leaf = leaf.clone();
-            // A rank whose dataset has ended gets elements without rows.
-            if let Some(rows) = leaf.shape.first_mut() {
-                *rows = None;
-            }
-            Ok(self.replicas.spec(leaf))
-        })?;
+        // A rank whose dataset has ended gets elements without rows.
+        let spec = self.spec.map(&mut |leaf| Ok(self.replicas.spec(leaf.with_rows(None))))?;
         // The pass continues as long as that of any rank.
         let cardinality = self.cardinality.of_unknown_end();
         let ranks = Some(group);

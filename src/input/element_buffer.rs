@@ -69,9 +69,10 @@ impl<F: Reusable> BufferPool<F> {
         while self.buffers.len() < self.reserved.min(LOOKS) {
             self.buffers.push(make()?);
         }
+        let most = self.reserved.saturating_add(self.reserved / 8).saturating_add(SPARE);
         let index = match self.find_free() {
             Some(free) => free,
-            None if self.buffers.len() < self.most() => {
+            None if self.buffers.len() < most => {
                 self.buffers.push(make()?);
                 self.buffers.len() - 1
             }
@@ -83,11 +84,6 @@ impl<F: Reusable> BufferPool<F> {
             }
         };
         Ok(&mut self.buffers[index])
-    }
-
-    /// The largest number of buffers.
-    fn most(&self) -> usize {
-        self.reserved.saturating_add(self.reserved / 8).saturating_add(SPARE)
     }
 
     fn find_free(&mut self) -> Option<usize> {
@@ -115,8 +111,11 @@ impl ElementBuffer {
     /// A buffer for elements like `spec`. It holds no element yet.
     pub(super) fn new(spec: &ElementSpec) -> Result<ElementBuffer> {
         let nothing = Tensor::zeros(DType::UInt8, Shape::new(&[0])?, DeviceId::HOST)?;
-        let value = spec.value(&mut |_, _| nothing.slice(0, 0, 0, 1))?;
-        let buffers = vec![None; spec.leaves()];
+        let mut buffers = Vec::new();
+        let value = spec.value(&mut |_, _| {
+            buffers.push(None);
+            nothing.slice(0, 0, 0, 1)
+        })?;
         Ok(ElementBuffer { value, buffers, nothing })
     }
 
@@ -125,31 +124,16 @@ impl ElementBuffer {
         self.value.clone()
     }
 
-    /// Calls `fill` for each tensor, in order, with the position of its leaf in the element and the position of its
-    /// component among the leaf's `replicas` components.
-    pub(super) fn for_each_component(
-        &mut self,
-        replicas: usize,
-        fill: &mut dyn FnMut(usize, usize, &mut Tensor) -> Result<()>,
-    ) -> Result<()> {
-        let mut tensors = 0..;
-        let ours = for_each_tensor(&mut self.value, &mut |tensor| {
-            let Some(position) = tensors.next() else { return Ok(false) };
-            fill(position / replicas, position % replicas, tensor)?;
-            Ok(true)
-        })?;
-        if ours { Ok(()) } else { Err(in_use()) }
-    }
-
-    /// Calls `fill` for each tensor, in order, with the memory that belongs to the tensor.
+    /// Calls `fill` for each tensor, in order, with its number, components counted, and with the memory that belongs to
+    /// it.
     pub(super) fn fill(
         &mut self,
         fill: &mut dyn FnMut(usize, &mut LeafBuffer<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut buffers = self.buffers.iter_mut().enumerate();
         let ours = for_each_tensor(&mut self.value, &mut |tensor| {
-            let Some((leaf, buffer)) = buffers.next() else { return Ok(false) };
-            fill(leaf, &mut LeafBuffer { tensor, buffer })?;
+            let Some((number, buffer)) = buffers.next() else { return Ok(false) };
+            fill(number, &mut LeafBuffer { tensor, buffer })?;
             Ok(true)
         })?;
         if ours { Ok(()) } else { Err(in_use()) }
@@ -173,22 +157,11 @@ impl Reusable for ElementBuffer {
 
 /// One tensor of a buffer, to be filled.
 pub(super) struct LeafBuffer<'a> {
-    tensor: &'a mut Tensor,
+    pub(super) tensor: &'a mut Tensor,
     buffer: &'a mut Option<Arc<Storage>>,
 }
 
 impl LeafBuffer<'_> {
-    /// Makes sure that the slot owns `bytes` bytes of memory.
-    pub(super) fn reserve(&mut self, bytes: usize) -> Result<Arc<Storage>> {
-        let large_enough = self.buffer.take().filter(|buffer| buffer.bytes() >= bytes);
-        let buffer = match large_enough {
-            Some(buffer) => buffer,
-            None => Arc::new(Storage::uninitialized(bytes, DeviceId::HOST)?),
-        };
-        *self.buffer = Some(Arc::clone(&buffer));
-        Ok(buffer)
-    }
-
     /// Makes the tensor a contiguous one of `shape` in memory of its own, of at least `capacity` bytes. Returns it for
     /// the caller to write.
     pub(super) fn own(
@@ -197,7 +170,12 @@ impl LeafBuffer<'_> {
         shape: Shape,
         capacity: usize,
     ) -> Result<TensorMut<'_>> {
-        let storage = self.reserve(capacity.max(shape.bytes(dtype)?))?;
+        let bytes = capacity.max(shape.bytes(dtype)?);
+        let storage = match self.buffer.take().filter(|buffer| buffer.bytes() >= bytes) {
+            Some(buffer) => buffer,
+            None => Arc::new(Storage::uninitialized(bytes, DeviceId::HOST)?),
+        };
+        *self.buffer = Some(Arc::clone(&storage));
         let layout = Layout::row_major(shape);
         let device = DeviceId::HOST;
         let parts =

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
@@ -27,9 +26,8 @@ pub(super) struct Facts {
     pub(super) cardinality: Cardinality,
     /// The size of the batches that are the elements, if the spec does not contain it.
     pub(super) batches: Option<BatchSize>,
-    /// How often the elements were batched, as far as that is certain, and whether the log has already warned that the
-    /// program probably does not intend this.
-    pub(super) batched: Option<(Batched, Arc<AtomicBool>)>,
+    /// How often the elements were batched, as far as that is certain.
+    pub(super) batched: Option<Batched>,
     /// The files that the elements are read from, if there are any.
     pub(super) files: Option<Files>,
     /// The arrays whose rows are the elements, if they are rows.
@@ -45,8 +43,6 @@ pub(super) struct Facts {
 pub(super) struct BatchSize {
     /// The rows of a full batch.
     pub(super) rows: usize,
-    /// Whether all batches of a pass but one are full.
-    pub(super) one_partial: bool,
     /// How many rows all batches of a pass have together, if that is known.
     pub(super) total: Option<u64>,
 }
@@ -93,7 +89,7 @@ impl Facts {
     /// The facts of the rows of `arrays`.
     pub(super) fn of_arrays(spec: ElementSpec, arrays: &Arc<Arrays>) -> Facts {
         let rows = Some(RowFacts { arrays: Arc::clone(arrays), in_order: true });
-        let batched = Some((Batched::Never, Arc::default()));
+        let batched = Some(Batched::Never);
         Facts { rows, batched, ..Facts::source(spec, Cardinality::Exact(arrays.rows)) }
     }
 
@@ -134,7 +130,7 @@ impl Facts {
             Some(rows) => {
                 let batches = self.cardinality.exact();
                 let total = batches.and_then(|batches| batches.checked_mul(rows as u64));
-                Some(BatchSize { rows, one_partial: true, total })
+                Some(BatchSize { rows, total })
             }
             None => self.batches,
         }
@@ -173,24 +169,9 @@ impl Facts {
         }
     }
 
-    /// Records that more than one batch of a pass may be partial.
-    pub(super) fn have_partial_batches(&mut self) {
-        self.batches = self.batches.map(|size| BatchSize { one_partial: false, ..size });
-    }
-
     /// Records that the operation makes other elements, which `spec` describes.
     pub(super) fn replace(&mut self, spec: ElementSpec) {
         (self.spec, self.batches, self.batched, self.rows) = (spec, None, None, None);
-    }
-
-    /// How often the elements were batched, as far as that is certain.
-    pub(super) fn times_batched(&self) -> Option<Batched> {
-        self.batched.as_ref().map(|(often, _)| *often)
-    }
-
-    /// Records how often the elements were batched.
-    pub(super) fn batch(&mut self, times: Batched) {
-        self.batched = Some((times, Arc::default()));
     }
 }
 
@@ -201,11 +182,9 @@ impl BatchSize {
 }
 
 /// How often the elements of all `inputs` were batched, if the answer is the same for all.
-pub(super) fn common_batched(inputs: &[&Facts]) -> Option<(Batched, Arc<AtomicBool>)> {
-    let (first, others) = inputs.split_first()?;
-    let times = first.times_batched();
-    let same = others.iter().all(|input| input.times_batched() == times);
-    first.batched.clone().filter(|_| same)
+pub(super) fn common_batched(inputs: &[&Facts]) -> Option<Batched> {
+    let times = inputs.first()?.batched;
+    times.filter(|_| inputs.iter().all(|input| input.batched == times))
 }
 
 /// The batch size of the datasets, if it is known and the same for all.
@@ -214,8 +193,6 @@ pub(super) fn common_batch_size(inputs: &[&Facts]) -> Option<BatchSize> {
     let first = sizes.next()??;
     sizes.try_fold(first, |all, size| {
         let size = size.filter(|size| size.rows == all.rows)?;
-        let one_partial = all.one_partial && size.one_partial;
-        let total = all.total.filter(|_| all.total == size.total);
-        Some(BatchSize { one_partial, total, ..size })
+        Some(size.with_total(all.total.filter(|_| all.total == size.total)))
     })
 }

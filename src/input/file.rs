@@ -38,14 +38,6 @@ pub(crate) fn failed(path: &Path, error: &io::Error) -> Error {
     damaged(path, format!("cannot be read or decompressed: {error}"))
 }
 
-/// Returns `array`, which a file holds, if it has slices along dimension 0.
-pub(super) fn with_slices(path: &Path, array: Tensor) -> Result<Tensor> {
-    if array.shape().rank() == 0 {
-        return Err(wrong(path, "it holds a scalar, which has no slices"));
-    }
-    Ok(array)
-}
-
 /// Opens a regular file that is not empty.
 pub(crate) fn open(path: &Path) -> Result<File> {
     // The type is checked before the file is opened, because opening a pipe would wait for a writer.
@@ -145,11 +137,7 @@ impl FileElements {
             if got < part.len() {
                 return Err(self.wrong_length(path, &format!("{} are", done + got)));
             }
-            if self.dtype == DType::Bool {
-                part.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
-            } else if !self.as_in_memory() {
-                part.chunks_exact_mut(self.dtype.size()).for_each(<[u8]>::reverse);
-            }
+            to_memory(self.dtype, self.big_endian, part);
             rows::write_bytes(&mut target, done, part)?;
             done += part.len();
         }
@@ -185,4 +173,14 @@ pub(super) fn fill(
         return Err(damaged(path, format!("the file ends within {what}")));
     }
     Ok(())
+}
+
+/// Converts the bytes of elements from those of a file to those of memory.
+pub(crate) fn to_memory(dtype: DType, big_endian: bool, bytes: &mut [u8]) {
+    if dtype == DType::Bool {
+        // In a file any byte except 0 is true; in memory only 1 is.
+        bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+    } else if big_endian != cfg!(target_endian = "big") {
+        bytes.chunks_exact_mut(dtype.size()).for_each(<[u8]>::reverse);
+    }
 }

@@ -100,7 +100,7 @@ impl Dataset {
         spec.check_describes_elements("element_spec")?;
         let source = Arc::new(FileSource { spec, ..source });
         let own = Arc::new((0..paths.len()).collect());
-        let list = FileList { own, share: None, order: source.order(), source };
+        let list = FileList { own, share: None, order: source.shuffle.map(Shuffle::all), source };
         Dataset::of(Arc::new(list), &[])
     }
 }
@@ -162,10 +162,6 @@ impl FileSource {
         })?;
         Ok(dataset)
     }
-
-    fn order(&self) -> Option<Shuffle> {
-        self.shuffle.map(Shuffle::all)
-    }
 }
 
 impl Operation for FileList {
@@ -182,7 +178,7 @@ impl Operation for FileList {
         let mut own = memory::list(self.own.len(), "numbers of files")?;
         own.extend(self.own.iter().filter(|_| share.has_next()));
         let source = Arc::clone(&self.source);
-        let order = source.order();
+        let order = source.shuffle.map(Shuffle::all);
         let share = Some(share.place());
         Ok(Some(Arc::new(FileList { source, own: Arc::new(own), share, order })))
     }
@@ -194,16 +190,17 @@ impl Operation for FileList {
             Some(shuffle) => shuffle.pass(Cardinality::Exact(count), numbers),
             None => numbers,
         };
+        let places = self.source.at_once.min(self.own.len());
+        let mut open = memory::list(places, "open files")?;
+        open.resize_with(places, || None);
         Ok(Box::new(FilesPass {
             source: Arc::clone(&self.source),
             own: Arc::clone(&self.own),
             place: Held::of(&*order),
             order,
-            all_opened: false,
-            open: Vec::new(),
+            open,
             turn: 0,
             left: self.source.in_turn,
-            vacant: false,
             reserved: 0,
             announced: false,
         }))
@@ -235,15 +232,11 @@ struct FilesPass {
     order: Box<dyn Pass<u64>>,
     /// The position of the file to open next, held if there was no memory to open it.
     place: Held<u64>,
-    /// Whether all files have been opened.
-    all_opened: bool,
-    /// The files that are being read.
-    open: Vec<OpenFile>,
-    /// The position in `open` of the file whose turn it is; `left` counts the elements that remain of its turn.
+    /// The files that are read in turn, each in its place.
+    open: Vec<Option<OpenFile>>,
+    /// The place whose turn it is; `left` counts the elements that remain of its turn.
     turn: usize,
     left: u64,
-    /// Whether the file whose turn it was has ended, so that the next file is opened in its place.
-    vacant: bool,
     /// The number of additional elements downstream for which the pools have reserved memory.
     reserved: usize,
     announced: bool,
@@ -272,60 +265,49 @@ impl FilesPass {
         Ok(OpenFile { place, pipeline: agreement(&description.stages()), pass })
     }
 
-    /// Opens files until as many are open as are read at once. Returns whether any is open.
-    fn provide(&mut self) -> Result<bool> {
-        while self.open.len() < self.source.at_once && !self.all_opened {
-            let Some(place) = self.place.next(&mut *self.order)? else {
-                self.all_opened = true;
-                break;
-            };
-            let file = self.opened(place);
-            let file = self.place.hold_if_no_memory(place, file)?;
-            let at = if self.vacant { self.turn } else { self.open.len() };
-            self.open.insert(at, file);
-            self.vacant = false;
+    /// The file whose turn it is, or none at the end. If its place is free, files are opened for all free places.
+    fn current(&mut self) -> Result<Option<&mut OpenFile>> {
+        if self.open.get(self.turn).is_some_and(Option::is_none) {
+            while let Some(free) = self.open.iter().position(Option::is_none)
+                && let Some(place) = self.place.next(&mut *self.order)?
+            {
+                let file = self.opened(place);
+                self.open[free] = Some(self.place.hold_if_no_memory(place, file)?);
+            }
         }
-        if self.all_opened {
-            self.vacant = false;
-            self.turn = if self.turn < self.open.len() { self.turn } else { 0 };
-        }
-        Ok(!self.open.is_empty())
-    }
-
-    /// Counts an element from the file whose turn it is.
-    fn gave(&mut self) {
-        self.left -= 1;
-        if self.left == 0 {
+        for _ in 0..self.open.len() {
+            if self.open[self.turn].is_some() {
+                return Ok(self.open[self.turn].as_mut());
+            }
             self.turn = (self.turn + 1) % self.open.len();
-            self.left = self.source.in_turn;
         }
-    }
-
-    /// Closes the file whose turn it is, which has ended.
-    fn close(&mut self) {
-        drop(self.open.remove(self.turn));
-        self.vacant = true;
-        self.left = self.source.in_turn;
+        Ok(None)
     }
 
     fn close_all(&mut self) {
-        self.open.clear();
-        (self.turn, self.vacant, self.left) = (0, false, self.source.in_turn);
-        self.all_opened = false;
+        self.open.fill_with(|| None);
+        (self.turn, self.left) = (0, self.source.in_turn);
     }
 }
 
 impl Pass<Value> for FilesPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        while self.provide()? {
-            match self.open[self.turn].pass.next()? {
-                Some(element) => {
-                    self.gave();
-                    self.source.spec.check(&element, "an element of a file")?;
-                    return Ok(Some(element));
-                }
-                None => self.close(),
+        while let Some(file) = self.current()? {
+            let element = file.pass.next()?;
+            if element.is_none() {
+                self.open[self.turn] = None;
+                self.left = self.source.in_turn;
+                continue;
             }
+            self.left -= 1;
+            if self.left == 0 {
+                self.turn = (self.turn + 1) % self.open.len();
+                self.left = self.source.in_turn;
+            }
+            if let Some(element) = &element {
+                self.source.spec.check(element, "an element of a file")?;
+            }
+            return Ok(element);
         }
         Ok(None)
     }
@@ -337,30 +319,30 @@ impl Pass<Value> for FilesPass {
 
     fn save(&self, to: &mut StateWriter) {
         self.place.save(&*self.order, to);
-        to.push_flag(self.all_opened);
-        to.push_flag(self.vacant);
         to.push(self.turn as u64);
         to.push(self.left);
-        to.push(self.open.len() as u64);
         for file in &self.open {
-            to.push(file.place);
-            to.push(file.pipeline);
-            to.nest(|to| file.pass.save(to));
+            to.push_flag(file.is_some());
+            if let Some(file) = file {
+                to.push(file.place);
+                to.push(file.pipeline);
+                to.nest(|to| file.pass.save(to));
+            }
         }
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.close_all();
         self.place.restore(&mut *self.order, from)?;
-        (self.all_opened, self.vacant) = (from.flag()?, from.flag()?);
-        self.turn = from.index(self.source.at_once, "the turn of files")?;
+        self.turn = from.index(self.open.len().saturating_sub(1), "the turn of files")?;
         self.left = from.at_most(self.source.in_turn, "what is left of a turn")?;
-        let count = from.index(self.source.at_once, "a number of open files")?;
-        let last = if self.vacant { count } else { count.saturating_sub(1) };
-        if self.turn > last || self.left == 0 || (self.vacant && count == self.source.at_once) {
-            return Err(unfit("it is the turn of a file that is not open"));
+        if self.left == 0 {
+            return Err(unfit("nothing is left of a turn"));
         }
-        for _ in 0..count {
+        for at in 0..self.open.len() {
+            if !from.flag()? {
+                continue;
+            }
             let most = (self.own.len() as u64).saturating_sub(1);
             let place = from.at_most(most, "the number of a file")?;
             let pipeline = from.number()?;
@@ -374,19 +356,19 @@ impl Pass<Value> for FilesPass {
             let mut inner = from.nested()?;
             file.pass.restore(&mut inner)?;
             inner.end()?;
-            self.open.push(file);
+            self.open[at] = Some(file);
         }
         Ok(())
     }
 
     fn reserve(&mut self, items: usize) {
         self.reserved = self.reserved.saturating_add(items);
-        self.open.iter_mut().for_each(|file| file.pass.reserve(items));
+        self.open.iter_mut().flatten().for_each(|file| file.pass.reserve(items));
     }
 
     fn announce(&mut self) {
         self.announced = true;
         self.order.announce();
-        self.open.iter_mut().for_each(|file| file.pass.announce());
+        self.open.iter_mut().flatten().for_each(|file| file.pass.announce());
     }
 }

@@ -7,10 +7,10 @@ use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Operation};
 use crate::input::facts::Facts;
-use crate::input::indexed::{self, Indexed};
+use crate::input::indexed;
 use crate::input::memory;
 use crate::input::pass::Pass;
-use crate::input::spec::{ElementSpec, LeafSpec};
+use crate::input::spec::{ElementSpec, LeafSpec, described};
 use crate::tensor::Tensor;
 use crate::values::Value;
 
@@ -45,12 +45,9 @@ impl Dataset {
                 return Err(Error::invalid(
                     "tensors",
                     format!(
-                        "tensor {position} is {} of shape {}, tensor 0 is {} of shape {}; all have \
-                         one dtype and rank",
-                        tensor.dtype(),
-                        tensor.shape(),
-                        first.dtype(),
-                        first.shape()
+                        "tensor {position} is {}, tensor 0 is {}; all have one dtype and rank",
+                        described(tensor),
+                        described(first)
                     ),
                 ));
             }
@@ -82,17 +79,7 @@ impl Operation for Tensors {
     }
 
     fn start(&self, _dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
-        let elements = TensorElements(Arc::clone(&self.elements));
-        Ok(indexed::start(elements, self.elements.len() as u64))
-    }
-}
-
-struct TensorElements(Arc<Vec<Value>>);
-
-impl Indexed for TensorElements {
-    type Item = Value;
-
-    fn item(&mut self, number: u64) -> Result<Value> {
-        Ok(self.0[number as usize].clone())
+        let (elements, count) = (Arc::clone(&self.elements), self.elements.len() as u64);
+        Ok(indexed::start(move |number| Ok(elements[number as usize].clone()), count))
     }
 }

@@ -8,7 +8,7 @@ use crate::input::held::lacks_memory;
 use crate::input::numbering::Numbering;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter, unfit};
-use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
+use crate::input::replay_log::{ReplayLog, SavedLog};
 use crate::input::spec::ElementSpec;
 use crate::values::Value;
 
@@ -40,17 +40,9 @@ pub(super) fn start<M: Make>(
     // The gathered elements; and, for views, also those of the element that the consumer holds.
     let elements = if M::IS_VIEW { 2 } else { 1 };
     input.reserve(if batch.size > 1 { batch.size.saturating_mul(elements) } else { 1 });
-    let (spec, taken, replay) = (spec.clone(), Vec::new(), ReplayLog::default());
-    Box::new(GatherPass {
-        batch,
-        spec,
-        taken,
-        replay,
-        numbering,
-        make,
-        input,
-        pool: BufferPool::new(),
-    })
+    let (taken, replay) = (Vec::new(), ReplayLog::default());
+    let (spec, pool) = (spec.clone(), BufferPool::new());
+    Box::new(GatherPass { batch, spec, taken, replay, numbering, make, input, pool })
 }
 
 struct GatherPass<M> {
@@ -122,7 +114,7 @@ impl<M: Make> Pass<Value> for GatherPass<M> {
         let saved = SavedLog::read(from)?;
         let (taken, most) = (&mut self.taken, self.batch.size);
         taken.clear();
-        self.replay.restore(&saved, &mut *self.input, WantedItems::All, &mut |element| {
+        self.replay.restore(&saved, &mut *self.input, &mut |element| {
             if taken.len() == most {
                 return Err(unfit(&format!("more than {most} elements of a batch")));
             }

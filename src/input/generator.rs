@@ -11,6 +11,9 @@ use crate::input::position::{StateReader, StateWriter, unfit};
 use crate::input::spec::ElementSpec;
 use crate::values::Value;
 
+/// The largest number of resets that a position may ask for. Each is repeated.
+const MOST_RESETS: u64 = 1 << 20;
+
 /// One pass over elements that the caller makes. Only one thread at a time uses it, not always the same one.
 pub trait Generator: Send {
     /// The next element, or nothing at the end. After the end it is not called again before [`Generator::reset`]. After
@@ -191,7 +194,7 @@ impl Pass<Value> for GeneratedPass {
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         let (begun, ended) = (from.flag()?, from.flag()?);
         let done = Done {
-            resets: from.number()?,
+            resets: from.at_most(MOST_RESETS, "how often a generator was reset")?,
             elements: from.number()?,
             failures: from.number()?,
             last_failures: from.number()?,
@@ -205,5 +208,37 @@ impl Pass<Value> for GeneratedPass {
         self.done = done;
         self.ended |= ended;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::spec::LeafSpec;
+    use crate::tensor::DType;
+
+    struct Nothing;
+
+    impl Generator for Nothing {
+        fn next(&mut self) -> Result<Option<Value>> {
+            Ok(None)
+        }
+
+        fn reset(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A position is a text from outside, and restoring it ends in any case.
+    #[test]
+    fn more_resets_than_can_have_been_are_refused() {
+        let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
+        let dataset = Dataset::from_generator(spec, || Ok(Box::new(Nothing) as _)).unwrap();
+        let restored = |resets| {
+            let mut pass = crate::input::pass::Pipeline::start(&dataset).unwrap();
+            pass.restore(&mut StateReader::new(&[1, 0, resets, 0, 0, 0]))
+        };
+        restored(MOST_RESETS).unwrap();
+        assert!(restored(u64::MAX).unwrap_err().to_string().contains("reset is 1844"));
     }
 }

@@ -28,7 +28,6 @@ impl Dataset {
     /// its header says, or damaged. NOT_FOUND, PERMISSION_DENIED: as the system reports. RESOURCE_EXHAUSTED: no memory
     /// for the array.
     pub fn from_idx_files(paths: &[&str], names: Option<&[&str]>) -> Result<Dataset> {
-        let read = |path| file::with_slices(path, read(path)?);
         let arrays = paths.iter().map(|path| read(Path::new(path)));
         Dataset::from_named_arrays(collect(arrays, "arrays")?, names)
     }
@@ -73,20 +72,11 @@ fn read_header(path: &Path, stream: &mut impl Read) -> Result<FileElements> {
         [0, 0, 0x0c, _] => DType::Int32,
         [0, 0, 0x0d, _] => DType::Float32,
         [0, 0, 0x0e, _] => DType::Float64,
-        [0, 0, code, _] => {
-            return Err(wrong(
-                path,
-                format!(
-                    "not an IDX file: type code {code:#04x}; there are 0x08, 0x09, 0x0b, \
-                         0x0c, 0x0d and 0x0e"
-                ),
-            ));
-        }
         _ => {
-            return Err(wrong(
-                path,
-                format!("not an IDX file: it starts with {magic:02x?}, not with two zeros"),
-            ));
+            let problem = format!(
+                "not an IDX file: it starts with {magic:02x?}, not with two zeros and 08, 09, 0b, 0c, 0d or 0e"
+            );
+            return Err(wrong(path, problem));
         }
     };
     let rank = usize::from(magic[3]);

@@ -15,6 +15,14 @@ pub(super) trait Indexed: Send + 'static {
     fn reserve(&mut self, _items: usize) {}
 }
 
+impl<T, F: FnMut(u64) -> Result<T> + Send + 'static> Indexed for F {
+    type Item = T;
+
+    fn item(&mut self, number: u64) -> Result<T> {
+        self(number)
+    }
+}
+
 /// A pass over the first `count` of `items`, in order.
 pub(super) fn start<I: Indexed>(items: I, count: u64) -> Box<dyn Pass<I::Item>> {
     Box::new(IndexedPass { items, next: 0, count })
@@ -48,12 +56,6 @@ impl<I: Indexed> Pass<I::Item> for IndexedPass<I> {
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.next = from.at_most(self.count, "the number of the next item")?;
         Ok(())
-    }
-
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let skipped = count.min(self.count - self.next);
-        self.next += skipped;
-        Ok(skipped)
     }
 
     fn reserve(&mut self, items: usize) {

@@ -208,9 +208,9 @@ impl PassIterator {
     }
 
     /// Goes to a position that [`PassIterator::save_position`] has returned, of this iterator or of another one of the
-    /// same pipeline, in this process or another. The same elements follow. If the next elements are those that a
-    /// shuffle, a cache or a rebatch holds, these are made again. All earlier elements of a generator's round are also
-    /// made again. Shuffles use the seeds of the position.
+    /// same pipeline, in this process or another. The same elements follow. What a shuffle has taken in
+    /// this round, and what a cache or a rebatch holds, is made again. All earlier elements of a generator's round are
+    /// also made again. Shuffles use the seeds of the position.
     ///
     /// The pass is a new one, with memory and threads of its own. If it cannot be made, the iterator stays at its
     /// position.

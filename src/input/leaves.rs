@@ -58,11 +58,6 @@ impl Leaves {
         })
     }
 
-    /// The tensor at position `leaf`, of any element.
-    pub(super) fn at(&self, leaf: usize) -> Leaf<'_> {
-        Leaf { leaves: self, leaf }
-    }
-
     /// The spec of the tensor at position `leaf`. `spec` is that of the elements.
     pub(super) fn spec<'a>(&self, spec: &'a ElementSpec, leaf: usize) -> Option<&'a LeafSpec> {
         let mut way = self.way(leaf)?.iter();
@@ -71,19 +66,8 @@ impl Leaves {
     }
 }
 
-/// One of the tensors that every element has.
-#[derive(Clone, Copy)]
-pub(super) struct Leaf<'a> {
-    leaves: &'a Leaves,
-    leaf: usize,
-}
-
-impl Leaf<'_> {
-    /// This tensor of `element`. Fails as [`Leaves::tensor`] does.
-    pub(super) fn of<'a>(&self, element: &'a Value) -> Result<&'a Tensor> {
-        self.leaves.tensor(element, self.leaf)
-    }
-}
+/// Returns one tensor of an element, as [`Leaves::tensor`] does.
+pub(super) type LeafOf<'l> = &'l dyn for<'a> Fn(&'a Value) -> Result<&'a Tensor>;
 
 #[cfg(test)]
 mod tests {

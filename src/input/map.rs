@@ -167,10 +167,6 @@ impl<F: Fn(&Value) -> Result<Value> + Send> Pass<Value> for EachPass<F> {
         self.held.restore(&mut *self.input, from)
     }
 
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        self.input.skip(count)
-    }
-
     fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
         visit(&mut *self.input);
     }
@@ -247,9 +243,7 @@ impl ParallelPass {
     fn enter(&self) {
         *self.caller.lock() = WorkChain::current();
     }
-}
 
-impl ParallelPass {
     /// Notes the position of the input, if no result waits.
     fn note_place(&mut self) {
         if self.behind.is_empty() {
@@ -321,15 +315,6 @@ impl Pass<Value> for ParallelPass {
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.let_go();
         self.input.restore(from)
-    }
-
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let mut skipped = 0;
-        while skipped < count && !self.behind.is_empty() {
-            self.next()?;
-            skipped += 1;
-        }
-        Ok(skipped + self.input.skip(count - skipped)?)
     }
 
     fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {

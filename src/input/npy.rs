@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::input::dataset::Dataset;
 use crate::input::file::{self, FileElements, damaged, wrong};
 use crate::tensor::{DType, Shape, Tensor};
+use crate::text::shortened;
 
 /// The header of an array of rank 8 has some 200 bytes. A header longer than this limit is damaged or hostile.
 const LONGEST_HEADER: usize = 64 << 10;
@@ -28,13 +29,12 @@ impl Dataset {
     /// lacks, such as objects or text. DATA_LOSS: the file is shorter or longer than its header says, or damaged.
     /// NOT_FOUND, PERMISSION_DENIED: as the system reports. RESOURCE_EXHAUSTED: no memory for the array.
     pub fn from_npy_file(path: impl AsRef<Path>) -> Result<Dataset> {
-        let path = path.as_ref();
-        Dataset::from_named_arrays(vec![file::with_slices(path, read_mapped(path)?)?], None)
+        Dataset::from_named_arrays(vec![read_mapped(path.as_ref())?], None)
     }
 }
 
 /// Reads the array in a `.npy` file into memory of its own. Fails as [`Dataset::from_npy_file`] does.
-pub(crate) fn read_array(path: &Path) -> Result<Tensor> {
+pub fn read_array(path: &Path) -> Result<Tensor> {
     let map = file::map(path)?;
     let mut rest = &map[..];
     let header = NpyHeader::read(path, &mut rest)?;
@@ -97,42 +97,27 @@ impl NpyHeader {
         Ok(header)
     }
 
+    /// Parses a header, of which only the order of the three entries, blanks and quotes may differ from what NumPy writes.
     fn parse(path: &Path, text: &str) -> Result<NpyHeader> {
-        let mut words = HeaderWords { rest: text };
-        let (mut descr, mut fortran_order, mut shape) = (None, None, None);
+        let characters = text.chars().filter(|character| !character.is_whitespace());
+        let compact: String = characters.map(|c| if c == '"' { '\'' } else { c }).collect();
+        if compact.contains("'descr':[") {
+            return Err(lacking(path, "an array of records"));
+        }
         let bad = || damaged(path, format!("its header is not understood: {}", shortened(text)));
-        words.take("{").ok_or_else(bad)?;
-        while words.take("}").is_none() {
-            let key = words.string().ok_or_else(bad)?;
-            words.take(":").ok_or_else(bad)?;
-            let again = match key {
-                "descr" => descr.replace(descriptor(path, &mut words, text)?).is_some(),
-                "fortran_order" => {
-                    let order = match words.take("True") {
-                        Some(()) => true,
-                        None => words.take("False").map(|()| false).ok_or_else(bad)?,
-                    };
-                    fortran_order.replace(order).is_some()
-                }
-                "shape" => shape.replace(words.sizes().ok_or_else(bad)?).is_some(),
-                _ => return Err(bad()),
-            };
-            if again {
-                return Err(bad());
-            }
-            if words.take(",").is_none() {
-                words.take("}").ok_or_else(bad)?;
-                break;
-            }
-        }
-        if !words.rest.trim().is_empty() {
-            return Err(bad());
-        }
-        let ((dtype, big_endian), fortran_order, sizes) = descr
-            .zip(fortran_order)
-            .zip(shape)
-            .map(|((descr, order), shape)| (descr, order, shape))
-            .ok_or_else(bad)?;
+        let ((order, code), fortran_order, sizes) = entries(&compact).ok_or_else(bad)?;
+        let descr = || shortened(&format!("{order}{code}"));
+        let big_endian = match order {
+            "<" => false,
+            ">" => true,
+            "|" | "=" => cfg!(target_endian = "big"),
+            _ => return Err(damaged(path, format!("its header has a dtype '{}'", descr()))),
+        };
+        let dtype = match CODES.into_iter().find(|(known, _)| *known == code) {
+            Some((_, dtype)) => dtype,
+            None if code.starts_with('O') => return Err(lacking(path, "Python objects")),
+            None => return Err(lacking(path, &format!("dtype '{}'", descr()))),
+        };
         let elements = FileElements::new(path, dtype, &sizes, big_endian)?;
         Ok(NpyHeader { elements, fortran_order, bytes: 0 })
     }
@@ -156,91 +141,47 @@ impl NpyHeader {
     }
 }
 
-/// The dtype that `descr` names, and whether it is in big-endian order.
-fn descriptor(path: &Path, words: &mut HeaderWords<'_>, text: &str) -> Result<(DType, bool)> {
-    let lacking = |what: &str| {
-        Error::Unimplemented(format!(
-            "'{}': {what}; integers, floats and bool are read",
-            path.display()
-        ))
-    };
-    let Some(descr) = words.string() else {
-        if words.rest.trim_start().starts_with('[') {
-            return Err(lacking("an array of records"));
-        }
-        return Err(damaged(path, format!("its header is not understood: {}", shortened(text))));
-    };
-    let (order, code) = descr.split_at_checked(1).unwrap_or((descr, ""));
-    let big_endian = match order {
-        "<" => false,
-        ">" => true,
-        "|" | "=" => cfg!(target_endian = "big"),
-        _ => return Err(damaged(path, format!("its header has a dtype '{}'", shortened(descr)))),
-    };
-    let dtype = match code {
-        "f2" => DType::Float16,
-        "V2" => DType::BFloat16,
-        "f4" => DType::Float32,
-        "f8" => DType::Float64,
-        "i1" => DType::Int8,
-        "i2" => DType::Int16,
-        "i4" => DType::Int32,
-        "i8" => DType::Int64,
-        "u1" => DType::UInt8,
-        "u2" => DType::UInt16,
-        "u4" => DType::UInt32,
-        "u8" => DType::UInt64,
-        "b1" => DType::Bool,
-        "O" | "O8" | "O4" => return Err(lacking("Python objects")),
-        _ => return Err(lacking(&format!("dtype '{}'", shortened(descr)))),
-    };
-    Ok((dtype, big_endian))
+/// The codes of dtypes, without the order of bytes. NumPy has no bfloat16, and other packages write it like this.
+pub(crate) const CODES: [(&str, DType); 13] = [
+    ("f2", DType::Float16),
+    ("V2", DType::BFloat16),
+    ("f4", DType::Float32),
+    ("f8", DType::Float64),
+    ("i1", DType::Int8),
+    ("i2", DType::Int16),
+    ("i4", DType::Int32),
+    ("i8", DType::Int64),
+    ("u1", DType::UInt8),
+    ("u2", DType::UInt16),
+    ("u4", DType::UInt32),
+    ("u8", DType::UInt64),
+    ("b1", DType::Bool),
+];
+
+fn lacking(path: &Path, what: &str) -> Error {
+    let path = path.display();
+    Error::Unimplemented(format!("'{path}': {what}; integers, floats and bool are read"))
 }
 
-/// The start of a text from a file, escaped for a message.
-pub(super) fn shortened(text: &str) -> String {
-    let mut start: String = text.chars().take(60).flat_map(char::escape_debug).collect();
-    if text.chars().nth(60).is_some() {
-        start.push_str("...");
-    }
-    start
-}
-
-/// A parser of Python literals, with the few forms that headers use.
-struct HeaderWords<'a> {
-    rest: &'a str,
-}
-
-impl<'a> HeaderWords<'a> {
-    /// Skips `word`, if it is next.
-    fn take(&mut self, word: &str) -> Option<()> {
-        self.rest = self.rest.trim_start().strip_prefix(word)?;
-        Some(())
-    }
-
-    /// A text in quotes without escapes.
-    fn string(&mut self) -> Option<&'a str> {
-        let rest = self.rest.trim_start();
-        let quote = rest.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
-        let (string, rest) = rest[1..].split_once(quote)?;
-        self.rest = rest;
-        (!string.contains('\\')).then_some(string)
-    }
-
-    /// A tuple of sizes. Python 2 wrote `3L` for 3.
-    fn sizes(&mut self) -> Option<Vec<usize>> {
-        self.take("(")?;
-        let mut sizes = Vec::new();
-        while self.take(")").is_none() {
-            let rest = self.rest.trim_start();
-            let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-            sizes.push(rest[..digits].parse().ok()?);
-            self.rest = rest[digits..].strip_prefix('L').unwrap_or(&rest[digits..]);
-            if self.take(",").is_none() {
-                self.take(")")?;
-                break;
-            }
-        }
-        Some(sizes)
-    }
+/// The order of bytes and the code of the dtype, whether the elements are in Fortran order, and the sizes, in a header
+/// without blanks.
+fn entries(compact: &str) -> Option<((&str, &str), bool, Vec<usize>)> {
+    let body = compact.strip_prefix("{'")?.strip_suffix('}')?;
+    let body = body.strip_suffix(',').unwrap_or(body);
+    let mut entries: Vec<_> =
+        body.split(",'").map(|entry| entry.split_once("':")).collect::<Option<_>>()?;
+    entries.sort_unstable();
+    let [("descr", descr), ("fortran_order", order @ ("True" | "False")), ("shape", shape)] =
+        entries[..]
+    else {
+        return None;
+    };
+    let descr = descr.strip_prefix('\'')?.strip_suffix('\'')?;
+    let shape = shape.strip_prefix('(')?.strip_suffix(')')?;
+    let sizes = shape.split_terminator(',').map(|size| {
+        // Python 2 wrote `3L` for 3.
+        size.strip_suffix('L').unwrap_or(size).parse().ok()
+    });
+    let descr = descr.split_at_checked(1).unwrap_or((descr, ""));
+    Some((descr, order == "True", sizes.collect::<Option<_>>()?))
 }

@@ -10,8 +10,9 @@ use crate::error::{Error, Result};
 use crate::executor::computing;
 use crate::input::dataset::Dataset;
 use crate::input::file::{self, LARGEST_EXPANSION, damaged, failed, wrong};
-use crate::input::npy::{NpyHeader, shortened};
+use crate::input::npy::NpyHeader;
 use crate::tensor::Tensor;
+use crate::text::shortened;
 use crate::values::Value;
 
 impl Dataset {
@@ -43,19 +44,14 @@ impl Dataset {
         let arrays = computing::map(&chosen, map.len(), read)?;
         let mut fields = Vec::new();
         for (index, array) in chosen.into_iter().zip(arrays) {
-            let array = array?;
-            if array.shape().rank() == 0 {
-                let problem = format!("'{}' is a scalar, which has no slices", entries[index]);
-                return Err(wrong(path, problem));
-            }
-            fields.push((entries[index].as_str().into(), Value::Tensor(array)));
+            fields.push((entries[index].as_str().into(), Value::Tensor(array?)));
         }
         Dataset::from_tensor_slices(&Value::structure(fields)?)
     }
 }
 
 /// Reads the array with this name in a `.npz` file into memory of its own. Fails as [`Dataset::from_npz_file`] does.
-pub(crate) fn read_array(path: &Path, name: &str) -> Result<Tensor> {
+pub fn read_array(path: &Path, name: &str) -> Result<Tensor> {
     let map = file::map(path)?;
     let (mut archive, entries) = open(path, &map)?;
     let index = position(path, &entries, name, "name")?;

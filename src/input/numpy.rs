@@ -4,6 +4,7 @@ use crate::device::DeviceId;
 use crate::error::memory::collect;
 use crate::error::{Error, Result};
 use crate::input::dataset::Dataset;
+use crate::input::spec::described;
 use crate::strategy::Strategy;
 use crate::strategy::context::require_cross_replica_of;
 use crate::tensor::{Shape, Tensor, TensorMut};
@@ -58,14 +59,9 @@ fn stack(arrays: &[Tensor]) -> Result<Tensor> {
     })?;
     let alike = |other: &&Tensor| other.dtype() == first.dtype() && other.shape() == first.shape();
     if let Some(position) = arrays.iter().position(|other| !alike(&other)) {
-        let other = &arrays[position];
+        let (other, first) = (described(&arrays[position]), described(first));
         let problem = format!(
-            "a list is stacked into one array, but item {position} is {} of shape {}, and item 0 is {} \
-             of shape {}",
-            other.dtype(),
-            other.shape(),
-            first.dtype(),
-            first.shape()
+            "a list is stacked into one array, but item {position} is {other}, and item 0 is {first}"
         );
         return Err(Error::invalid("arrays", problem));
     }

@@ -63,16 +63,6 @@ pub(super) trait Pass<T>: Send {
     /// several times, but only before [`Pass::announce`]. After a failure the pass must not be used.
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()>;
 
-    /// Skips `count` items, or as many as there are, and returns how many. It is called only while a pass is restored,
-    /// for items that did not fail when they were first requested, so they need not be made.
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let mut skipped = 0;
-        while skipped < count && self.next()?.is_some() {
-            skipped += 1;
-        }
-        Ok(skipped)
-    }
-
     /// Calls `visit` for each pass whose items become items of this one.
     fn inputs(&mut self, _visit: &mut dyn FnMut(&mut dyn Pass<T>)) {}
 
@@ -88,13 +78,4 @@ pub(super) trait Pass<T>: Send {
     fn announce(&mut self) {
         self.inputs(&mut |input| input.announce());
     }
-}
-
-/// Skips `left` items of `input`, and subtracts those that it has skipped from `left`. Some remain only at the end of
-/// `input`, and after a failure.
-pub(super) fn leave_out<T>(input: &mut dyn Pass<T>, left: &mut u64) -> Result<()> {
-    while *left > 0 && input.next()?.is_some() {
-        *left -= 1;
-    }
-    Ok(())
 }

@@ -8,12 +8,10 @@ use serde_json::{Value as Json, json};
 
 use crate::error::{Error, Result};
 use crate::input::position::Description;
+use crate::text::shortened;
 
 /// The version of the format.
-const VERSION: u64 = 3;
-
-/// The largest number of characters of a stage's description that a message contains.
-const SHOWN: usize = 200;
+const VERSION: u64 = 4;
 
 /// The text for a position in a pipeline.
 pub(super) fn write(pipeline: &Description, numbers: &[u64]) -> String {
@@ -93,15 +91,6 @@ fn checksum(stages: &[String], numbers: &[u64]) -> String {
     format!("{:08x}", hasher.finalize())
 }
 
-/// The start of a text from outside, escaped for a message.
-fn shortened(text: &str) -> String {
-    let mut start: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
-    if text.chars().nth(SHOWN).is_some() {
-        start.push_str("...");
-    }
-    start
-}
-
 fn wrong(problem: String) -> Error {
     Error::invalid("position", problem)
 }
@@ -143,8 +132,8 @@ mod tests {
             assert!(read(text, &own).is_err(), "{text:.40}");
         }
         for (from, to) in [
-            ("\"iterator_position\":3", "\"iterator_position\":1"),
-            ("\"iterator_position\":3", "\"iterator_position\":\"1\""),
+            ("\"iterator_position\":4", "\"iterator_position\":1"),
+            ("\"iterator_position\":4", "\"iterator_position\":\"1\""),
             ("[1,", "[2,"),
             ("[1,", "[-1,"),
             ("[1,", "[1.5,"),

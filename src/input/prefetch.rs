@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::error::Result;
 use crate::error::memory::exhausted;
-use crate::error::{Error, Result};
 use crate::executor::pool::Outcome;
 use crate::executor::thread::{self, Purpose};
 use crate::input::arguments::in_range;
@@ -24,9 +24,6 @@ use crate::values::Value;
 /// The largest number of elements to make ahead. A larger one would be a dataset, not a buffer.
 const MAX_DEPTH: i64 = 4096;
 
-/// The largest number of restarts between two elements, because restoring the position repeats each of them.
-const MOST_RESTARTS: u64 = 1 << 20;
-
 /// Checks a number of elements to make ahead, which is at least `least`.
 pub(super) fn ahead_depth(depth: i64, least: i64, argument: &'static str) -> Result<usize> {
     let what = format_args!("the elements to make ahead, between {least} and {MAX_DEPTH}");
@@ -40,33 +37,26 @@ pub(super) fn ahead(
     depth: usize,
     cardinality: Cardinality,
 ) -> Result<Box<dyn Pass<Value>>> {
-    let (mut queue, mut spare) = (VecDeque::new(), VecDeque::new());
+    if depth == 0 {
+        return Ok(input);
+    }
+    let mut queue = VecDeque::new();
     let no_memory = |_| exhausted(depth, "elements made ahead of their consumer");
     queue.try_reserve_exact(depth).map_err(no_memory)?;
-    spare.try_reserve_exact(depth).map_err(no_memory)?;
     // The number of elements that can wait at once. In addition, the consumer holds one, and another one while it
     // exchanges them.
-    if depth > 0 {
-        let capacity = cardinality.bound().map_or(depth, |all| all.min(depth));
-        input.reserve(capacity + 2);
-    }
+    let capacity = cardinality.bound().map_or(depth, |all| all.min(depth));
+    input.reserve(capacity + 2);
     let mut at = StateWriter::default();
     input.save(&mut at);
     // One for each element that waits, one that the producer writes, and one that the consumer replaces.
     let places = (0..depth + 2).map(|_| StateWriter::with_room_of(&at)).collect();
     let end = StateWriter::with_room_of(&at);
-    let state = WaitingFor { queue, places, end, ..WaitingFor::default() };
+    let state = Mutex::new(WaitingFor { queue, places, end, ..WaitingFor::default() });
     let (arrived, wanted) = (Condvar::new(), Condvar::new());
-    let ring = Ring { node: WorkNode::new(), depth, state: Mutex::new(state), arrived, wanted };
-    Ok(Box::new(PrefetchPass {
-        ring: Arc::new(ring),
-        input: Some(input),
-        announced: false,
-        thread: None,
-        spare,
-        at,
-        restarts: 0,
-    }))
+    let (node, input) = (WorkNode::new(), Mutex::new(input));
+    let ring = Arc::new(Ring { node, depth, input, state, arrived, wanted });
+    Ok(Box::new(PrefetchPass { ring, announced: false, thread: None, at }))
 }
 
 impl Dataset {
@@ -98,14 +88,16 @@ impl Operation for Prefetch {
     }
 }
 
-/// The state that consumer and producer share. No code of the caller runs under the lock: no element is made or
-/// dropped.
+/// What consumer and producer share. `input` is locked before `state`. No code of the caller runs while `state` is
+/// locked: no element is made or dropped.
 struct Ring {
     /// The node that the producer's thread enters.
     node: WorkNode,
     depth: usize,
+    /// Locked while an element is made, until it waits in the queue.
+    input: Mutex<Box<dyn Pass<Value>>>,
     state: Mutex<WaitingFor>,
-    /// The consumer waits here for an element, the end, or the producer's end.
+    /// The consumer waits here for an element or the end.
     arrived: Condvar,
     /// The producer waits here for free space, another round, or the request to stop.
     wanted: Condvar,
@@ -128,82 +120,53 @@ struct WaitingFor {
     paused: bool,
     /// Whether the producer is to stop.
     stop: bool,
-    /// Whether the producer has stopped.
-    gone: bool,
-    /// The round that the consumer requests.
-    round: u64,
-    /// The input, on its way to the producer.
-    input: Option<Box<dyn Pass<Value>>>,
 }
 
 struct PrefetchPass {
     ring: Arc<Ring>,
-    /// The input, until the thread starts and takes it.
-    input: Option<Box<dyn Pass<Value>>>,
     /// Whether an iterator has the pass. Before that, no thread is started.
     announced: bool,
     thread: Option<thread::Handle>,
-    /// Elements of an abandoned round while they wait to be dropped. It is empty at other times.
-    spare: VecDeque<Made>,
     /// The position of the input after the element that was returned last, once there is a thread.
     at: StateWriter,
-    /// How often the pass was restarted since.
-    restarts: u64,
 }
 
 impl PrefetchPass {
     /// Starts the thread if there is none. If it cannot be started, the next call tries again.
     fn start(&mut self) -> Result<()> {
-        if self.input.is_none() {
+        if self.thread.is_some() {
             return Ok(());
         }
         let chain = WorkChain::current().with(self.ring.node)?;
-        let Some(input) = self.input.take() else { return Ok(()) };
         self.at.clear();
-        input.save(&mut self.at);
-        self.ring.state.lock().input = Some(input);
+        self.ring.input.lock().save(&mut self.at);
         let ring = Arc::clone(&self.ring);
         let options = thread::ThreadOptions::new("umbo-prefetch", Purpose::Prefetch);
-        let started = thread::spawn(&options, move || {
+        self.thread = Some(thread::spawn(&options, move || {
             let _inside = chain.enter();
             produce(&ring);
-        });
-        match started {
-            Ok(thread) => {
-                self.thread = Some(thread);
-                Ok(())
-            }
-            Err(error) => {
-                self.input = self.ring.state.lock().input.take();
-                Err(error)
-            }
-        }
+        })?);
+        Ok(())
     }
 }
 
 impl Pass<Value> for PrefetchPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        let at_once = !self.announced || self.ring.depth == 0;
-        if let Some(input) = self.input.as_mut().filter(|_| at_once) {
-            return input.next();
+        if !self.announced {
+            return self.ring.input.lock().next();
         }
         self.start()?;
         let mut state = self.ring.state.lock();
         loop {
             if let Some((made, place)) = state.queue.pop_front() {
                 state.places.push(std::mem::replace(&mut self.at, place));
-                self.restarts = 0;
                 self.ring.wanted.notify_one();
                 drop(state);
                 return made.unwrap_or_else(|panic| resume_unwind(panic)).map(Some);
             }
             if state.ended {
                 self.at.copy_from(&state.end);
-                self.restarts = 0;
                 return Ok(None);
-            }
-            if state.gone {
-                return Err(Error::Internal("a prefetching thread has ended by itself".into()));
             }
             if std::mem::take(&mut state.paused) {
                 self.ring.wanted.notify_one();
@@ -213,59 +176,41 @@ impl Pass<Value> for PrefetchPass {
     }
 
     fn restart(&mut self) -> Result<()> {
-        if let Some(input) = &mut self.input {
+        // This waits for an element that is being made, so that the order of a shuffled round does not depend on how
+        // far ahead the thread is.
+        let mut input = self.ring.input.lock();
+        if self.thread.is_none() {
             return input.restart();
         }
-        if self.restarts == MOST_RESTARTS {
-            return Err(Error::precondition(format!(
-                "the iterator was reset {MOST_RESTARTS} times, and no element was asked for in between; ask \
-                 for one"
-            )));
+        loop {
+            let mut state = self.ring.state.lock();
+            let Some((made, place)) = state.queue.pop_front() else { break };
+            state.places.push(place);
+            drop(state);
+            drop(made);
         }
-        self.restarts += 1;
+        let restarted = input.restart();
+        self.at.clear();
+        input.save(&mut self.at);
         let mut state = self.ring.state.lock();
-        state.round += 1;
-        let WaitingFor { queue, places, .. } = &mut *state;
-        places.extend(queue.iter_mut().map(|made| std::mem::take(&mut made.1)));
-        std::mem::swap(queue, &mut self.spare);
         (state.ended, state.paused) = (false, false);
         self.ring.wanted.notify_one();
-        drop(state);
-        // The elements are dropped here, without the lock, because releasing an element may run the caller's code.
-        self.spare.clear();
-        Ok(())
+        restarted
     }
 
     fn save(&self, to: &mut StateWriter) {
-        match &self.input {
-            Some(input) => {
-                to.push(0);
-                to.nest(|to| input.save(to));
-            }
-            None => {
-                to.push(self.restarts);
-                to.append(&self.at);
-            }
+        match self.thread {
+            Some(_) => to.extend(&self.at),
+            None => self.ring.input.lock().save(to),
         }
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
-        let input = self.input.as_mut().ok_or_else(|| {
-            Error::Internal("a pass that a thread works for was to be restored".into())
-        })?;
-        // The saved position is the one after an element, and the number of restarts since.
-        let restarts = from.at_most(MOST_RESTARTS, "how often the pass was restarted")?;
-        let mut place = from.nested()?;
-        input.restore(&mut place)?;
-        place.end()?;
-        (0..restarts).try_for_each(|_| input.restart())
+        self.ring.input.lock().restore(from)
     }
 
     fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
-        // If the input is not here, a thread has it. Pools fill when the first element is requested, after this call.
-        if let Some(input) = &mut self.input {
-            visit(&mut **input);
-        }
+        visit(&mut **self.ring.input.lock());
     }
 
     fn announce(&mut self) {
@@ -288,62 +233,28 @@ impl Drop for PrefetchPass {
     }
 }
 
-/// Records that the producer has stopped, even if it panics.
-struct Gone<'a>(&'a Ring);
-
-impl Drop for Gone<'_> {
-    fn drop(&mut self) {
-        self.0.state.lock().gone = true;
-        self.0.arrived.notify_one();
-    }
-}
-
 /// Makes elements until it is stopped.
 fn produce(ring: &Ring) {
-    let _gone = Gone(ring);
-    let Some(mut input) = ring.state.lock().input.take() else { return };
-    let mut round = 0;
     let mut place = ring.state.lock().places.pop().unwrap_or_default();
     loop {
         let mut state = ring.state.lock();
-        loop {
-            if state.stop {
-                return;
-            }
-            let makes_more = !state.ended && !state.paused && state.queue.len() < ring.depth;
-            if state.round != round || makes_more {
-                break;
-            }
+        while !state.stop && (state.ended || state.paused || state.queue.len() == ring.depth) {
             ring.wanted.wait(&mut state);
         }
-        let restart = state.round != round;
-        // Rounds that the consumer has skipped are also skipped here, one by one, so that the order of a shuffled round
-        // does not depend on when this thread looked.
-        round += u64::from(restart);
+        if state.stop {
+            return;
+        }
         drop(state);
-
+        let mut input = ring.input.lock();
         // Unwind safety: a pass in which a panic occurred continues after it, as it does without a thread. The consumer
         // gets the panic in place of the element.
-        let made = catch_unwind(AssertUnwindSafe(|| match restart {
-            true => input.restart().map(|()| None),
-            false => {
-                let _input = observe::span(Phase::Input).named("make an element ahead");
-                input.next()
-            }
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            let _input = observe::span(Phase::Input).named("make an element ahead");
+            input.next()
         }));
-        if restart && matches!(made, Ok(Ok(_))) {
-            continue;
-        }
-
         place.clear();
         input.save(&mut place);
         let mut state = ring.state.lock();
-        if state.round != round {
-            // It is dropped without the lock, because releasing an element may run the caller's code.
-            drop(state);
-            drop(made);
-            continue;
-        }
         state.paused = made.as_ref().is_ok_and(lacks_memory);
         let made = match made.map(Result::transpose) {
             Ok(Some(made)) => Some(Ok(made)),
@@ -361,5 +272,7 @@ fn produce(ring: &Ring) {
             }
         }
         ring.arrived.notify_one();
+        drop(state);
+        MutexGuard::unlock_fair(input);
     }
 }

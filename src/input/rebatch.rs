@@ -8,10 +8,10 @@ use crate::input::dataset::{Dataset, Operation};
 use crate::input::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
 use crate::input::facts::{Batched, Facts};
 use crate::input::held::lacks_memory;
-use crate::input::leaves::{Leaf, Leaves};
+use crate::input::leaves::{LeafOf, Leaves};
 use crate::input::pass::{Pass, Pipeline};
 use crate::input::position::{StateReader, StateWriter, unfit};
-use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
+use crate::input::replay_log::{ReplayLog, SavedLog};
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::window::Window;
 use crate::tensor::{Shape, Tensor};
@@ -60,14 +60,11 @@ impl Rebatch {
     fn spec(&self, batch: &ElementSpec) -> Result<ElementSpec> {
         let rows = self.rows().filter(|_| self.drop_remainder);
         batch.map(&mut |leaf| {
-            let Some((_, row)) = leaf.shape.split_first() else {
-                return Err(Error::invalid(
-                    "dataset",
-                    format!("its elements contain a scalar ({leaf}), which has no rows"),
-                ));
-            };
-            let shape = std::iter::once(rows).chain(row.iter().copied());
-            Ok(ElementSpec::Leaf(LeafSpec { dtype: leaf.dtype, shape: shape.collect() }))
+            if leaf.shape.is_empty() {
+                let problem = format!("its elements contain a scalar ({leaf}), which has no rows");
+                return Err(Error::invalid("dataset", problem));
+            }
+            Ok(ElementSpec::Leaf(leaf.with_rows(rows)))
         })
     }
 }
@@ -78,10 +75,8 @@ impl Operation for Rebatch {
         facts.replace(self.spec(&first.spec)?);
         facts.cardinality = first.cardinality.of_unknown_end();
         facts.set_file_rows(self.rows());
-        match first.times_batched() {
-            Some(Batched::Twice) => facts.batched.clone_from(&first.batched),
-            _ => facts.batch(Batched::Once),
-        }
+        facts.batched =
+            first.batched.filter(|&times| times == Batched::Twice).or(Some(Batched::Once));
         Ok(facts)
     }
 
@@ -238,8 +233,8 @@ impl Pass<Value> for RebatchPass {
                 slot.view(source, layout, offset)
             }
             (Some(first), _) => {
-                let first = leaves.tensor(first.batch, leaf)?;
-                join(first, pieces(), leaves.at(leaf), rows, slot, window)
+                let of: LeafOf<'_> = &|batch| leaves.tensor(batch, leaf);
+                join(of(first.batch)?, pieces(), of, rows, slot, window)
             }
         });
         let element = filled.map(|()| buffer.value());
@@ -275,7 +270,7 @@ impl Pass<Value> for RebatchPass {
         }
         let (leaves, batches) = (&self.leaves, &mut self.batches);
         batches.clear();
-        self.replay.restore(&saved, &mut *self.input, WantedItems::All, &mut |batch| {
+        self.replay.restore(&saved, &mut *self.input, &mut |batch| {
             match rows_of(&batch, leaves)? {
                 0 => return Err(unfit("a batch that is being cut has no rows")),
                 rows => batches.push_back((batch, rows)),
@@ -307,7 +302,7 @@ fn empty(spec: Option<&LeafSpec>, slot: &mut LeafBuffer<'_>) -> Result<()> {
 fn join<'a>(
     first: &Tensor,
     pieces: impl Iterator<Item = RowPiece<'a>>,
-    leaf: Leaf<'_>,
+    of: LeafOf<'_>,
     rows: usize,
     slot: &mut LeafBuffer<'_>,
     window: &mut Window,
@@ -316,7 +311,7 @@ fn join<'a>(
     let target = slot.tensor();
     let mut position = 0;
     for RowPiece { batch, start, stop } in pieces {
-        let (source, next) = (leaf.of(batch)?, position + stop - start);
+        let (source, next) = (of(batch)?, position + stop - start);
         let (from, from_offset) = source.layout().slice(0, start, stop, 1)?;
         let (to, to_offset) = target.layout().slice(0, position, next, 1)?;
         let copied = window.copy((source, from, from_offset), (target, to, to_offset));

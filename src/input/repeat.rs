@@ -38,9 +38,6 @@ impl Reorder for Repeat {
                 once.checked_mul(rounds).map_or(Cardinality::Unknown, Cardinality::Exact)
             }
         });
-        if self.0 != Some(1) {
-            facts.have_partial_batches();
-        }
         Ok(())
     }
 

@@ -114,60 +114,24 @@ impl ReplayLog {
         }
     }
 
-    /// Saves the log as it was before the last item. The pass will try again with this item.
-    pub(super) fn save_before_last(&self, to: &mut StateWriter) {
-        to.push(self.used as u64);
-        for (number, segment) in self.segments[..self.used].iter().enumerate() {
-            to.push(segment.items - u64::from(number + 1 == self.used));
-            to.append(&segment.from);
-        }
-        // The position is after the remaining items. The input has not ended there.
-        to.push_flag(true);
-        to.push_flag(false);
-    }
-
-    /// Restores a saved log. Calls `hold` with each of its items, or with those whose numbers are in `wanted`, in
-    /// order. Then brings `input` to its saved position.
+    /// Restores a saved log. Calls `hold` with each of its items, in order. Then brings `input` to its saved position.
     pub(super) fn restore<T>(
         &mut self,
         saved: &SavedLog<'_>,
         input: &mut dyn Pass<T>,
-        wanted: WantedItems<'_>,
         hold: &mut dyn FnMut(T) -> Result<()>,
     ) -> Result<()> {
         self.clear();
         self.segments.clear();
-        let mut first = 0;
-        let mut wanted = match wanted {
-            WantedItems::All => None,
-            WantedItems::Some(numbers) => Some(numbers.iter().copied()),
-        };
-        let mut next = wanted.as_mut().map(|wanted| wanted.next());
+        let mut taken = 0;
         for &(items, from) in &saved.segments {
             let mut place = from;
             input.restore(&mut place)?;
             place.end()?;
-            let end = first + items;
-            let mut at = first;
-            while at < end {
-                let item = match next {
-                    None => at,
-                    Some(next) => next.unwrap_or(end).min(end),
-                };
-                if item > at {
-                    let skipped = input.skip(item - at)?;
-                    at += skipped;
-                    if at < item {
-                        return Err(too_few(at));
-                    }
-                }
-                if at < end {
-                    hold(input.next()?.ok_or_else(|| too_few(at))?)?;
-                    at += 1;
-                    next = wanted.as_mut().map(|wanted| wanted.next());
-                }
+            for _ in 0..items {
+                hold(input.next()?.ok_or_else(|| too_few(taken))?)?;
+                taken += 1;
             }
-            first = end;
             let mut segment = Segment { items, ..Segment::default() };
             segment.from.read(&from);
             self.segments.push(segment);
@@ -191,14 +155,6 @@ impl ReplayLog {
 
 fn too_few(items: u64) -> Error {
     unfit(&format!("the data end after {items} elements where there were more"))
-}
-
-/// The items of a log that are made again.
-pub(super) enum WantedItems<'a> {
-    /// All items.
-    All,
-    /// The items with these numbers, in order. The others are skipped.
-    Some(&'a [u64]),
 }
 
 /// A saved log.
@@ -285,15 +241,12 @@ mod tests {
         }
     }
 
-    fn restored(
-        state: &StateWriter,
-        wanted: WantedItems<'_>,
-    ) -> Result<(Vec<u64>, u64, ReplayLog)> {
+    fn restored(state: &StateWriter) -> Result<(Vec<u64>, u64, ReplayLog)> {
         let (mut input, mut replay, mut held) = (NumberSet(0), ReplayLog::default(), Vec::new());
         let mut reader = StateReader::new(state.numbers());
         let saved = SavedLog::read(&mut reader)?;
         reader.end()?;
-        replay.restore(&saved, &mut input, wanted, &mut |item| {
+        replay.restore(&saved, &mut input, &mut |item| {
             held.push(item);
             Ok(())
         })?;
@@ -310,15 +263,12 @@ mod tests {
             }
             let mut state = StateWriter::default();
             replay.save(&input, &mut state);
-            let (again, at, other) = restored(&state, WantedItems::All).unwrap();
+            let (again, at, other) = restored(&state).unwrap();
             assert_eq!((&again, at), (&held, input.0), "after {calls} calls");
             assert_eq!(other.items(), replay.items());
             let mut copy = StateWriter::default();
             other.save(&NumberSet(at), &mut copy);
             assert_eq!(copy.numbers(), state.numbers());
-            let odd: Vec<u64> = (0..held.len() as u64).filter(|number| number % 2 == 1).collect();
-            let expected: Vec<u64> = odd.iter().map(|&number| held[number as usize]).collect();
-            assert_eq!(restored(&state, WantedItems::Some(&odd)).unwrap().0, expected);
         }
     }
 
@@ -328,7 +278,7 @@ mod tests {
         let held = |replay: &ReplayLog, input: &NumberSet| {
             let mut state = StateWriter::default();
             replay.save(input, &mut state);
-            let (held, at, _) = restored(&state, WantedItems::All).unwrap();
+            let (held, at, _) = restored(&state).unwrap();
             assert_eq!(at, input.0);
             held
         };
@@ -352,7 +302,7 @@ mod tests {
             numbers.iter().for_each(|&number| state.push(number));
             state
         };
-        let refused = |numbers: &[u64]| restored(&state(numbers), WantedItems::All).is_err();
+        let refused = |numbers: &[u64]| restored(&state(numbers)).is_err();
         assert!(!refused(&[1, 2, 1, 1, 1, 0]));
         assert!(!refused(&[1, 1, 1, 10, 1, 1]));
         for wrong in [

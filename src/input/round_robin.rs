@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::input::element_buffer::{self, ElementBuffer};
+use crate::input::element_buffer::{self, ElementBuffer, LeafBuffer};
 use crate::input::gathered::Make;
 use crate::input::leaves::Leaves;
 use crate::input::local_replicas::LocalReplicas;
@@ -46,7 +46,9 @@ impl Make for Deal {
     ) -> Result<()> {
         let Deal { leaves, replicas, zero } = self;
         let mut all = 0;
-        step.for_each_component(replicas.devices.len(), &mut |leaf, replica, component| {
+        let count = replicas.devices.len();
+        step.fill(&mut |number, LeafBuffer { tensor: component, .. }| {
+            let (leaf, replica) = (number / count, number % count);
             if replica == 0 {
                 all = elements.iter().try_fold(0, |sum, element| {
                     Ok::<_, Error>(sum + examples(leaves.tensor(element, leaf)?))

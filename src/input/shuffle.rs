@@ -16,7 +16,7 @@ use crate::input::facts::Facts;
 use crate::input::pass::{Item, Pass};
 use crate::input::position::{Description, StateReader, StateWriter, unfit};
 use crate::input::reorder::Reorder;
-use crate::input::replay_log::{ReplayLog, SavedLog, WantedItems};
+use crate::input::replay_log::{ReplayLog, SavedLog};
 
 /// The name of these elements in the message if there is no memory for them.
 const SHUFFLED: &str = "elements of a shuffle's buffer";
@@ -114,7 +114,6 @@ impl Reorder for Shuffle {
         input.reserve(expected);
         Box::new(ShufflePass {
             shuffle: self.clone(),
-            cardinality,
             expected,
             pass: 0,
             round: 0,
@@ -141,8 +140,6 @@ impl Reorder for Shuffle {
 
 struct ShufflePass<T> {
     shuffle: Shuffle,
-    /// How many items one round has.
-    cardinality: Cardinality,
     /// The number of items expected in the buffer, or 0 if it is unknown.
     expected: usize,
     /// How many iterators were made before the one of this pass.
@@ -180,24 +177,10 @@ impl<T: Send> ShufflePass<T> {
         Ok(())
     }
 
-    /// Restores the buffer as it was after `self.drawn` draws of the round. The draws are repeated on the numbers of
-    /// the items alone, so that only the items that are left need to be made.
+    /// Restores the buffer as it was after `self.drawn` draws of the round: all of its items come again, and the draws
+    /// are repeated.
     fn take_again(&mut self, saved: &SavedLog<'_>) -> Result<()> {
         let items = saved.items();
-        // This check prevents filling the memory with numbers of items that do not exist.
-        match self.cardinality {
-            Cardinality::Exact(count) if items > count => {
-                return Err(unfit(&format!(
-                    "{items} elements were shuffled, and there are {count}"
-                )));
-            }
-            Cardinality::Exact(_) => {}
-            _ if items.min(self.shuffle.limit as u64) < CERTAIN => {}
-            _ => {
-                let all_skipped = WantedItems::Some(&[]);
-                self.replay.restore(saved, &mut *self.input, all_skipped, &mut |_| Ok(()))?;
-            }
-        }
         let first = match self.filled {
             true => items.min(self.shuffle.limit as u64),
             false => items,
@@ -209,37 +192,24 @@ impl<T: Send> ShufflePass<T> {
         if !possible {
             return Err(unfit(&format!("{} of {items} elements were drawn", self.drawn)));
         }
-        let mut numbers = memory::list(first as usize, SHUFFLED)?;
-        numbers.extend(0..first);
-        for draws in 0..self.drawn {
-            let successor = Some(first + draws).filter(|&number| number < items);
-            draw(&mut self.random, &mut numbers, successor);
-        }
-        let mut places = memory::list(numbers.len(), SHUFFLED)?;
-        places.extend(numbers.iter().copied().zip(0..));
-        places.sort_unstable();
-        numbers.sort_unstable();
-        // The items are made in the order of their numbers. Each is then moved to its place.
-        let buffer = &mut self.buffer;
+        let ShufflePass { random, buffer, replay, input, .. } = self;
         buffer.clear();
-        memory::reserve(buffer, self.expected.max(numbers.len()), SHUFFLED)?;
-        self.replay.restore(saved, &mut *self.input, WantedItems::Some(&numbers), &mut |item| {
-            buffer.push(item);
+        memory::reserve(buffer, self.expected, SHUFFLED)?;
+        replay.restore(saved, &mut **input, &mut |item| {
+            if (buffer.len() as u64) < first {
+                memory::reserve(buffer, 1, SHUFFLED)?;
+                buffer.push(item);
+            } else {
+                draw(random, buffer, Some(item));
+            }
             Ok(())
         })?;
-        for at in 0..places.len() {
-            while places[at].1 != at {
-                let place = places[at].1;
-                buffer.swap(at, place);
-                places.swap(at, place);
-            }
+        for _ in items - first..self.drawn {
+            draw(random, buffer, None);
         }
         Ok(())
     }
 }
-
-/// If there are more items than this and their number is not known in advance, they are counted first.
-const CERTAIN: u64 = 1 << 20;
 
 /// Takes a random item out of a buffer. If there is a successor, it takes the item's place.
 fn draw<T>(random: &mut ChaCha8Rng, buffer: &mut Vec<T>, successor: Option<T>) -> T {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::memory::collect;
 use crate::error::{Error, Result};
 use crate::input::element_buffer::{BufferPool, ElementBuffer};
-use crate::input::indexed::{self, Indexed};
+use crate::input::indexed;
 use crate::input::memory;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
@@ -56,17 +56,7 @@ impl fmt::Display for Arrays {
 
 /// A pass over the row numbers [0, `rows`), in order.
 pub(super) fn in_order(rows: u64) -> Box<dyn Pass<u64>> {
-    indexed::start(InOrder, rows)
-}
-
-struct InOrder;
-
-impl Indexed for InOrder {
-    type Item = u64;
-
-    fn item(&mut self, number: u64) -> Result<u64> {
-        Ok(number)
-    }
+    indexed::start(Ok, rows)
 }
 
 /// A pass over single rows as elements. They are views; nothing is copied.
@@ -110,10 +100,6 @@ impl Pass<Value> for ElementsPass {
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.order.restore(from)
-    }
-
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        self.order.skip(count)
     }
 
     fn reserve(&mut self, items: usize) {

@@ -60,6 +60,15 @@ impl LeafSpec {
         Shape::new(&sizes[..self.shape.len().min(MAX_RANK)])
     }
 
+    /// The spec with another number of rows. A scalar has none.
+    pub(super) fn with_rows(&self, rows: Option<usize>) -> LeafSpec {
+        let mut spec = self.clone();
+        if let Some(size) = spec.shape.first_mut() {
+            *size = rows;
+        }
+        spec
+    }
+
     /// The spec with another dimension in front.
     pub(super) fn stacked(&self, size: Option<usize>) -> Result<LeafSpec> {
         if self.shape.len() == MAX_RANK {
@@ -147,10 +156,9 @@ impl ElementSpec {
             (ElementSpec::Leaf(leaf), Value::Tensor(tensor)) => Err(Error::invalid(
                 what,
                 format!(
-                    "{} of shape {} where the element spec says {leaf}; all elements look as the spec \
-                     says, which is given with the function",
-                    tensor.dtype(),
-                    tensor.shape()
+                    "{} where the element spec says {leaf}; all elements look as the spec says, which is \
+                     given with the function",
+                    described(tensor)
                 ),
             )),
             (ElementSpec::Nest(specs), Value::Nest(nest)) if specs.is_like(nest) => {
@@ -313,6 +321,11 @@ impl ElementSpec {
             }
         }
     }
+}
+
+/// The dtype and the shape of a tensor, for a message.
+pub(super) fn described(tensor: &Tensor) -> String {
+    format!("{} of shape {}", tensor.dtype(), tensor.shape())
 }
 
 impl fmt::Display for LeafSpec {

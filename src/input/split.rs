@@ -40,15 +40,17 @@ impl Make for Split {
     ) -> Result<()> {
         let _split = observe::span(Phase::Split);
         let Split { leaves, replicas } = self;
-        buffer.for_each_component(replicas.devices.len(), &mut |leaf, replica, component| {
-            make_part(component, leaves.tensor(&batches[0], leaf)?, replica, replicas, numbering)
+        let count = replicas.devices.len();
+        buffer.fill(&mut |number, slot| {
+            let whole = leaves.tensor(&batches[0], number / count)?;
+            make_part(slot.tensor, whole, number % count, replicas, numbering)
         })
     }
 }
 
 /// The spec of the parts of a tensor.
 pub(super) fn part_spec(leaf: &LeafSpec, replicas: usize) -> Result<LeafSpec> {
-    let Some((rows, row)) = leaf.shape.split_first() else {
+    let Some(rows) = leaf.shape.first() else {
         return Err(Error::invalid(
             "dataset",
             format!(
@@ -57,9 +59,7 @@ pub(super) fn part_spec(leaf: &LeafSpec, replicas: usize) -> Result<LeafSpec> {
             ),
         ));
     };
-    let rows = rows.filter(|rows| rows % replicas == 0).map(|rows| rows / replicas);
-    let shape = std::iter::once(rows).chain(row.iter().copied()).collect();
-    Ok(LeafSpec { dtype: leaf.dtype, shape })
+    Ok(leaf.with_rows(rows.filter(|rows| rows % replicas == 0).map(|rows| rows / replicas)))
 }
 
 /// The number of rows that each of `replicas` replicas gets when a batch of `rows` rows is split by Rule A.

@@ -3,9 +3,9 @@
 use crate::error::{Error, Result};
 use crate::input::element_buffer::{ElementBuffer, LeafBuffer};
 use crate::input::gathered::Make;
-use crate::input::leaves::{Leaf, Leaves};
+use crate::input::leaves::{LeafOf, Leaves};
 use crate::input::numbering::Numbering;
-use crate::input::spec::ElementSpec;
+use crate::input::spec::{ElementSpec, described};
 use crate::input::window::Window;
 use crate::kernels::rows;
 use crate::tensor::{Layout, MAX_RANK, Shape, Tensor};
@@ -27,18 +27,18 @@ impl Stack {
     /// Copies one tensor of each element to its row, and fills the space around smaller ones with zeros.
     fn stack(
         elements: &[Value],
-        leaf: Leaf<'_>,
+        of: LeafOf<'_>,
         slot: &mut LeafBuffer<'_>,
         window: &mut Window,
         pads: bool,
     ) -> Result<()> {
-        let (shape, differ) = batch_shape(elements, leaf, pads)?;
-        slot.own(leaf.of(&elements[0])?.dtype(), shape, 0)?;
+        let (shape, differ) = batch_shape(elements, of, pads)?;
+        slot.own(of(&elements[0])?.dtype(), shape, 0)?;
         if differ {
             slot.own_tensor().fill_zeros()?;
         }
         for (position, element) in elements.iter().enumerate() {
-            let source = leaf.of(element)?;
+            let source = of(element)?;
             if differ {
                 let (layout, offset) = corner(slot.tensor(), position, &source.shape())?;
                 window.copy((source, *source.layout(), 0), (slot.tensor(), layout, offset))?;
@@ -61,21 +61,23 @@ impl Make for Stack {
         batch: &mut ElementBuffer,
     ) -> Result<()> {
         let Stack { leaves, window, pads } = self;
-        batch.fill(&mut |leaf, slot| Stack::stack(elements, leaves.at(leaf), slot, window, *pads))
+        batch.fill(&mut |leaf, slot| {
+            Stack::stack(elements, &|element| leaves.tensor(element, leaf), slot, window, *pads)
+        })
     }
 }
 
 /// The shape of the batch: the number of elements, and then the largest size of each dimension. Also returns whether
 /// elements differ in shape.
-fn batch_shape(elements: &[Value], leaf: Leaf<'_>, pads: bool) -> Result<(Shape, bool)> {
-    let first = leaf.of(&elements[0])?;
+fn batch_shape(elements: &[Value], of: LeafOf<'_>, pads: bool) -> Result<(Shape, bool)> {
+    let first = of(&elements[0])?;
     let (shape, rank) = (first.shape(), first.shape().rank());
     let mut sizes = [0; MAX_RANK + 1];
     sizes[0] = elements.len();
     sizes[1..=rank].copy_from_slice(&shape);
     let mut differ = false;
     for (position, element) in elements.iter().enumerate() {
-        let tensor = leaf.of(element)?;
+        let tensor = of(element)?;
         let is_like = tensor.shape() == shape;
         let fits = is_like || (pads && tensor.shape().rank() == rank);
         if tensor.dtype() != first.dtype() || !fits {
@@ -86,11 +88,9 @@ fn batch_shape(elements: &[Value], leaf: Leaf<'_>, pads: bool) -> Result<(Shape,
             return Err(Error::invalid(
                 "dataset",
                 format!(
-                    "element {position} of {batch} is {} of shape {}, element 0 is {} of shape {shape}; \
-                     {rule}",
-                    tensor.dtype(),
-                    tensor.shape(),
-                    first.dtype()
+                    "element {position} of {batch} is {}, element 0 is {}; {rule}",
+                    described(tensor),
+                    described(first)
                 ),
             ));
         }

@@ -126,13 +126,13 @@ fn few_processors(summary: &Summary) -> Option<Advice> {
 
 /// The units that compute on CPUs at the same time: replicas, or devices that several replicas share.
 fn at_once(summary: &Summary) -> String {
-    let what = if is_shared(summary) { "compute device" } else { "replica" };
-    counted(summary.setup.cpu_devices.into(), what)
+    counted(summary.setup.cpu_devices.into(), unit(summary))
 }
 
-/// Whether several replicas are on one device.
-fn is_shared(summary: &Summary) -> bool {
-    summary.setup.devices < summary.setup.replicas
+/// What computes at one time: a replica, or a device that several replicas share.
+fn unit(summary: &Summary) -> &'static str {
+    let is_shared = summary.setup.devices < summary.setup.replicas;
+    if is_shared { "compute device" } else { "replica" }
 }
 
 fn small_step(summary: &Summary) -> Option<Advice> {
@@ -152,7 +152,7 @@ fn small_step(summary: &Summary) -> Option<Advice> {
             "a step's work is {}, coordination {}: use 1 {}, or larger batches",
             duration(work),
             duration(coordination),
-            if is_shared(summary) { "compute device" } else { "replica" }
+            unit(summary)
         ),
     )
 }

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use parking_lot::Mutex;
 
@@ -136,17 +136,20 @@ fn to_standard_error(most_verbose: Level) -> Receiver {
 
 /// Prints warnings and errors to standard error, and none of them twice.
 fn by_default() -> Receiver {
-    static SAID: Said = Said::new();
-    let sink: Sink = Box::new(|level, message| match SAID.is_new(message) {
-        Novelty::New => print(level, message),
-        Novelty::OneTooMany => print(
-            level,
-            &format!(
-                "{message} (no more messages are printed; UMBO_LOG=warning prints all, and a log callback \
-                 gets them)"
+    static SAID: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+    let sink: Sink = Box::new(|level, message| {
+        let place = place_of_new(&mut SAID.lock(), message);
+        match place {
+            Some(0..MOST_SAID) => print(level, message),
+            Some(_) => print(
+                level,
+                &format!(
+                    "{message} (no more messages are printed; UMBO_LOG=warning prints all, and a log callback \
+                     gets them)"
+                ),
             ),
-        ),
-        Novelty::Old => {}
+            None => {}
+        }
     });
     Receiver { most_verbose: BY_DEFAULT, sink }
 }
@@ -163,43 +166,19 @@ fn print(level: Level, message: &str) {
     }
 }
 
-/// The messages that were printed.
-struct Said {
-    /// Hashes of messages, from the first position on; 0 where there is none yet.
-    hashes: [AtomicU64; 64],
-    is_full: AtomicBool,
-}
+/// How many distinct messages are printed. One more says that it is the last.
+const MOST_SAID: usize = 64;
 
-#[derive(Debug, PartialEq, Eq)]
-enum Novelty {
-    New,
-    /// The message is new, and the first one for which there is no position left.
-    OneTooMany,
-    /// The message was printed before, or there were too many.
-    Old,
-}
-
-impl Said {
-    const fn new() -> Said {
-        Said { hashes: [const { AtomicU64::new(0) }; 64], is_full: AtomicBool::new(false) }
-    }
-
-    fn is_new(&self, message: &str) -> Novelty {
-        let mut hasher = DefaultHasher::new();
-        message.hash(&mut hasher);
-        let own = hasher.finish().max(1);
-        for place in &self.hashes {
-            match place.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Novelty::New,
-                Err(there) if there == own => return Novelty::Old,
-                Err(_) => {}
-            }
-        }
-        match self.is_full.swap(true, Ordering::Relaxed) {
-            true => Novelty::Old,
-            false => Novelty::OneTooMany,
-        }
-    }
+/// The number of a message among those in `said`, hashes of printed messages, to which it is added. None if it was
+/// printed before, or too many were.
+fn place_of_new(said: &mut Vec<u64>, message: &str) -> Option<usize> {
+    let mut hasher = DefaultHasher::new();
+    message.hash(&mut hasher);
+    let (own, place) = (hasher.finish(), said.len());
+    (place <= MOST_SAID && !said.contains(&own)).then(|| {
+        said.push(own);
+        place
+    })
 }
 
 /// Logs a message. `message` is called only if a sink wants this level. If not, the call costs one relaxed load.
@@ -388,15 +367,12 @@ mod tests {
 
     #[test]
     fn a_message_is_new_once_and_there_are_not_too_many() {
-        let said = Said::new();
-        for text in ["a", "b"] {
-            assert_eq!((said.is_new(text), said.is_new(text)), (Novelty::New, Novelty::Old));
+        let said = &mut Vec::new();
+        for place in 0..=MOST_SAID {
+            let text = place.to_string();
+            assert_eq!((place_of_new(said, &text), place_of_new(said, &text)), (Some(place), None));
         }
-        let of = |number: usize| said.is_new(&number.to_string());
-        assert!((2..64).all(|number| of(number) == Novelty::New));
-        assert_eq!((of(64), of(65), of(64), of(2)), {
-            (Novelty::OneTooMany, Novelty::Old, Novelty::Old, Novelty::Old)
-        });
+        assert_eq!((place_of_new(said, "65"), place_of_new(said, "2")), (None, None));
     }
 
     #[test]

@@ -27,36 +27,20 @@ impl Usage {
         Usage { threads: threads().collect() }
     }
 
-    /// The processor time since then of threads that are neither the library's nor among `callers`. The thread that
-    /// used most comes first.
-    pub fn of_others(&self, callers: &[u32]) -> Vec<Other> {
-        let mut others: Vec<Other> = threads()
-            .filter(|(thread, _)| !callers.contains(thread))
-            .filter_map(|(thread, used)| {
-                let before = self.threads.get(&thread).copied().unwrap_or(0);
-                let nanoseconds = used.saturating_sub(before);
-                let name = name_of(thread)?;
-                (nanoseconds > 0 && !name.starts_with("umbo-")).then_some(Other {
-                    thread,
-                    name,
-                    nanoseconds,
-                })
-            })
-            .collect();
+    /// The processor time since then of threads that are neither the library's nor among `callers`, the thread that used
+    /// most first, and that of all other threads together, in nanoseconds.
+    pub fn since(&self, callers: &[u32]) -> (Vec<Other>, u64) {
+        let (mut others, mut own) = (Vec::new(), 0);
+        for (thread, used) in threads() {
+            let nanoseconds = used.saturating_sub(self.threads.get(&thread).copied().unwrap_or(0));
+            let Some(name) = name_of(thread).filter(|_| nanoseconds > 0) else { continue };
+            match callers.contains(&thread) || name.starts_with("umbo-") {
+                true => own += nanoseconds,
+                false => others.push(Other { thread, name, nanoseconds }),
+            }
+        }
         others.sort_by_key(|other| std::cmp::Reverse(other.nanoseconds));
-        others
-    }
-
-    /// The processor time since then of the library's threads and `callers`, in nanoseconds.
-    pub fn of_library(&self, callers: &[u32]) -> u64 {
-        let own = |&(thread, _): &(u32, u64)| {
-            callers.contains(&thread)
-                || name_of(thread).is_some_and(|name| name.starts_with("umbo-"))
-        };
-        let used = |(thread, used): (u32, u64)| {
-            used.saturating_sub(self.threads.get(&thread).copied().unwrap_or(0))
-        };
-        threads().filter(own).map(used).sum()
+        (others, own)
     }
 }
 

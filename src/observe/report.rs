@@ -249,8 +249,7 @@ impl KeptSteps {
         let mut summary = Summary::of(setup, &self.steps, &self.replicas);
         summary.measured = self.measured;
         summary.seen = self.seen.max(self.measured);
-        summary.others = self.usage.of_others(&self.callers);
-        summary.own_on_processor = self.usage.of_library(&self.callers);
+        (summary.others, summary.own_on_processor) = self.usage.since(&self.callers);
         summary.load = self.machine.load();
         summary
     }

@@ -141,9 +141,7 @@ impl Summary {
                 blocked: middle_of(|overlap| overlap.blocked),
                 least: middle_of(|overlap| overlap.least),
             }),
-            others: Vec::new(),
-            own_on_processor: 0,
-            load: None,
+            ..Summary::default()
         }
     }
 

@@ -1,6 +1,5 @@
 //! Environment variables that are on or off for the whole life of a process.
 
-use std::ffi::OsStr;
 use std::sync::OnceLock;
 
 use super::log::{self, Level};
@@ -16,51 +15,36 @@ pub struct Switch {
     variable: &'static str,
     /// The effect of its values.
     meaning: &'static str,
-    setting: OnceLock<Setting>,
-}
-
-/// The value of the variable.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Setting {
-    On,
-    Off,
-    /// Another value, which counts as off.
-    Unknown(String),
-}
-
-fn setting_of(text: Option<&OsStr>) -> Setting {
-    let Some(text) = text else { return Setting::Off };
-    match text.to_str() {
-        Some("1") => Setting::On,
-        Some("0" | "") => Setting::Off,
-        _ => Setting::Unknown(text.to_string_lossy().into_owned()),
-    }
+    /// Its value, once it was read.
+    value: OnceLock<Option<String>>,
 }
 
 impl Switch {
     /// The switch for the variable with this name. `meaning` describes the effect of 1 and 0.
     pub const fn new(variable: &'static str, meaning: &'static str) -> Switch {
-        Switch { variable, meaning, setting: OnceLock::new() }
+        Switch { variable, meaning, value: OnceLock::new() }
     }
 
     /// The variable is read once, so that the setting does not change during the life of the process.
-    fn setting(&self) -> &Setting {
-        self.setting.get_or_init(|| setting_of(std::env::var_os(self.variable).as_deref()))
+    fn value(&self) -> Option<&str> {
+        let read = || std::env::var_os(self.variable).map(|text| text.to_string_lossy().into());
+        self.value.get_or_init(read).as_deref()
     }
 
     /// Whether the variable is 1.
     pub fn is_on(&self) -> bool {
-        *self.setting() == Setting::On
+        self.value() == Some("1")
     }
 
     /// Logs a warning if the variable has an invalid value.
     pub fn warn(&self) {
-        if let Setting::Unknown(text) = self.setting() {
-            log::log(Level::Warning, || {
-                let Switch { variable, meaning, .. } = self;
-                format!("{variable} is '{text}', which means nothing and counts as 0: {meaning}")
-            });
-        }
+        let Some(text) = self.value().filter(|text| !matches!(*text, "" | "0" | "1")) else {
+            return;
+        };
+        log::log(Level::Warning, || {
+            let Switch { variable, meaning, .. } = self;
+            format!("{variable} is '{text}', which means nothing and counts as 0: {meaning}")
+        });
     }
 }
 
@@ -69,13 +53,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_switches_on_and_what_is_unknown_does_not() {
-        let of = |text: &str| setting_of(Some(OsStr::new(text)));
-        assert_eq!((of("1"), of("0"), of(""), setting_of(None)), {
-            (Setting::On, Setting::Off, Setting::Off, Setting::Off)
-        });
-        for text in ["2", "true", " 1", "on", "-1"] {
-            assert_eq!(of(text), Setting::Unknown(text.into()));
+    fn one_switches_on_and_nothing_else_does() {
+        let of = |text: Option<&str>| {
+            let value = OnceLock::from(text.map(str::to_owned));
+            Switch { variable: "", meaning: "", value }.is_on()
+        };
+        assert!(of(Some("1")));
+        for text in ["", "0", "2", "true", " 1", "on", "-1"].map(Some).into_iter().chain([None]) {
+            assert!(!of(text), "{text:?}");
         }
     }
 }

@@ -64,23 +64,14 @@ pub type Progress<'a> = dyn FnMut(&EpochReport, Option<&ApplyReport>) -> Result<
 pub type BeforeFirstStep<'a> = dyn Fn(&ReplicaFunction, &Value) -> Result<()> + 'a;
 
 impl Epoch<'_> {
-    /// Runs the epoch. `function` is the step. `user_data` is kept until its last callback has returned.
+    /// Runs the epoch. `function` is the step. `user_data` is kept until its last callback has returned. If `first` fails,
+    /// the step that follows it fails with the same error.
     ///
     /// The update is a part of its step. If any part of a step fails, all state is as after the step before. The same
     /// holds for the position of the iterator, which returns the element again to the next epoch.
-    pub fn run(
-        &self,
-        function: Arc<ReplicaFunction>,
-        user_data: Option<Arc<dyn Any + Send + Sync>>,
-        progress: &mut Progress<'_>,
-    ) -> Result<EpochReport> {
-        self.run_from(function, user_data, &|_, _| Ok(()), progress)
-    }
-
-    /// Runs the epoch as [`Epoch::run`] does. If `first` fails, the step that follows it fails with the same error.
     ///
     /// At the end, also after a failure, the strategy's metrics are those of all of its steps together.
-    pub fn run_from(
+    pub fn run(
         &self,
         function: Arc<ReplicaFunction>,
         user_data: Option<Arc<dyn Any + Send + Sync>>,

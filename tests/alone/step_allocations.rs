@@ -94,7 +94,7 @@ fn steps_of_an_epoch(strategy: &Strategy, read_ahead: i64) {
         context.add_metric("loss", Metric { sum: 1.0, weight: 2.0 })?;
         Ok(None)
     });
-    let counted = epoch.run(step, None, &mut |report, _| {
+    let counted = epoch.run(step, None, &|_, _| Ok(()), &mut |report, _| {
         match report.steps {
             200 => before = crate::allocator::of_all_threads(),
             400 => allocations = Some(crate::allocator::of_all_threads() - before),

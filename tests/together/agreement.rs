@@ -184,7 +184,7 @@ fn measures_an_epoch(strategy: &Strategy, replicas: usize, what: &str) {
     let of = |name: &str| strategy.metric(name).map(|metric| (metric.sum, metric.weight));
     let mut of_steps = Vec::new();
     let mut run = |step: &Arc<ReplicaFunction>| {
-        epoch.run(Arc::clone(step), None, &mut |_, _| {
+        epoch.run(Arc::clone(step), None, &|_, _| Ok(()), &mut |_, _| {
             of_steps.push(of("x"));
             Ok(())
         })

@@ -257,7 +257,7 @@ impl Program {
         let update = Some((Arc::clone(&self.optimizer), Arc::clone(&self.gradients)));
         let over = epoch_over(&self.strategy, iterator);
         let epoch = Epoch { update, limits, max_steps, reset: true, ..over };
-        let report = epoch.run(step, None, &mut |_, _| {
+        let report = epoch.run(step, None, &|_, _| Ok(()), &mut |_, _| {
             self.log.count();
             Ok(())
         })?;

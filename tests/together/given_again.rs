@@ -211,8 +211,9 @@ impl Training {
         let update = Some((Arc::clone(&self.optimizer), Arc::clone(&self.gradients)));
         let epoch =
             Epoch { update, limits, reset: true, ..epoch_over(&self.strategy, &self.iterator) };
-        let report = epoch
-            .run(step, None, &mut |_, _| counted(std::mem::take(&mut *got.lock().unwrap())))?;
+        let report = epoch.run(step, None, &|_, _| Ok(()), &mut |_, _| {
+            counted(std::mem::take(&mut *got.lock().unwrap()))
+        })?;
         assert!(report.pass_ended);
         Ok(())
     }

@@ -74,7 +74,9 @@ fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
                         };
                         let step: Arc<ReplicaFunction> = Arc::new(step);
                         let epoch = epoch_over(&strategy, &iterator);
-                        let run = || epoch.run(Arc::clone(&step), None, &mut |_, _| Ok(()));
+                        let run = || {
+                            epoch.run(Arc::clone(&step), None, &|_, _| Ok(()), &mut |_, _| Ok(()))
+                        };
                         let error = run().unwrap_err();
                         assert_eq!(error.status(), Status::NotFound, "{what}: {error}");
                         let text = error.to_string();
@@ -136,7 +138,7 @@ fn an_element_that_one_rank_passes_over_is_given_again_on_none() {
                     Ok(None)
                 });
                 let mut run = || {
-                    epoch.run(Arc::clone(&step), None, &mut |_, _| {
+                    epoch.run(Arc::clone(&step), None, &|_, _| Ok(()), &mut |_, _| {
                         seen.push(vec![std::mem::take(&mut *got.lock().unwrap())]);
                         Ok(())
                     })

@@ -3,7 +3,7 @@
 use crate::checkpoint::numbers::{number, read_number};
 use crate::checkpoint::saveable::{Changes, Names, ObjectReader, ObjectRecord, Ready, Saveable};
 use crate::device::DeviceId;
-use crate::error::{Error, Result, memory};
+use crate::error::{Result, memory};
 use crate::optimizer::saved_gradients::{AccumulatedRuns, AccumulatedSum};
 use crate::optimizer::{Gradients, LossReduction};
 use crate::tensor::{DType, Shape, Tensor};
@@ -58,12 +58,7 @@ impl Saveable for Gradients {
         }
         let (Some(runs), Some(weight)) = (runs, weight) else { return Ok(None) };
         let runs = self.prepare_import(AccumulatedRuns { runs, weight, sums })?;
-        Ok(Some(Box::new(move |_: &Changes<'_>| {
-            self.import(runs).map_err(|error| match error {
-                Error::Internal(_) => error,
-                error => Error::Internal(error.to_string()),
-            })
-        })))
+        Ok(Some(Box::new(move |_: &Changes<'_>| self.import(runs))))
     }
 }
 

@@ -2,19 +2,10 @@
 
 use serde_json::Value as Json;
 
-use crate::checkpoint::numbers::{number, read_number};
+use crate::checkpoint::numbers::{Number, number, read_number};
 use crate::checkpoint::saveable::{Changes, Names, ObjectReader, ObjectRecord, Ready, Saveable};
 use crate::error::Result;
 use parking_lot::Mutex;
-
-/// A number of the caller.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Number {
-    /// A whole number.
-    Integer(i64),
-    /// Any other number.
-    Float(f64),
-}
 
 /// The place where a number is stored.
 pub struct NumberCell(pub(in crate::checkpoint) Mutex<Number>);
@@ -22,6 +13,10 @@ pub struct NumberCell(pub(in crate::checkpoint) Mutex<Number>);
 impl Saveable for NumberCell {
     fn kind(&self) -> &'static str {
         "number"
+    }
+
+    fn number(&self) -> Option<&Mutex<Number>> {
+        Some(&self.0)
     }
 
     fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {

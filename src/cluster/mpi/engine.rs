@@ -16,7 +16,7 @@ use super::functions::{
 };
 use super::lifetime;
 use super::link::{Link, starts_of};
-use super::waiting::Pending;
+use super::waiting::{Pending, WaitKind};
 use crate::cluster::communicator::{Communicator, EngineCall, RankPlace, Vote};
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
@@ -229,7 +229,10 @@ impl MpiEngine {
                         )
                     };
                     self.link.mpi.check(code, "MPI_Ibcast")?;
-                    self.link.await_bytes(vec![Pending::collective(request)], deadline)?;
+                    self.link.await_bytes(
+                        vec![Pending { request, kind: WaitKind::Collective }],
+                        deadline,
+                    )?;
                 }
                 Ok(())
             }

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 use super::functions::{BYTE, Functions, MpiObject, REQUEST_NULL};
-use super::waiting::{Pending, Stakes, give_up, wait};
+use super::waiting::{Pending, Stakes, WaitKind, give_up, wait};
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 
@@ -56,7 +56,7 @@ impl Link {
         deadline: Option<Instant>,
         what_for: &str,
     ) -> Result<()> {
-        let mut pending = vec![Pending::collective(request)];
+        let mut pending = vec![Pending { request, kind: WaitKind::Collective }];
         wait(&self.mpi, &mut pending, Stakes::Arrival, deadline)
             .map_err(|error| self.explain(error, what_for))
     }
@@ -135,24 +135,22 @@ impl Link {
             let mut request = REQUEST_NULL;
             let to = &raw mut request;
             // SAFETY: the caller's promise; `done` and the bytes after it are within the part.
-            let (code, moving) = unsafe {
+            let (code, moving, kind) = unsafe {
                 match part.memory {
                     LinkMemory::Sent(at) => {
                         let at = at.add(done).cast();
-                        ((mpi.isend)(at, count, BYTE, peer, TAG, communicator, to), "sending to")
+                        let code = (mpi.isend)(at, count, BYTE, peer, TAG, communicator, to);
+                        (code, "sending to", WaitKind::Send)
                     }
                     LinkMemory::Received(at) => {
                         let at = at.add(done).cast();
                         let code = (mpi.irecv)(at, count, BYTE, peer, TAG, communicator, to);
-                        (code, "receiving from")
+                        (code, "receiving from", WaitKind::Receive(bytes))
                     }
                 }
             };
             mpi.check(code, format_args!("{moving} rank {peer}"))?;
-            pending.push(match part.memory {
-                LinkMemory::Sent(_) => Pending::send(request),
-                LinkMemory::Received(_) => Pending::receive(request, bytes),
-            });
+            pending.push(Pending { request, kind });
             done += bytes;
         }
         Ok(())

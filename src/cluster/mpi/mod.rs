@@ -57,10 +57,8 @@ pub fn find() -> Result<()> {
 /// Joins all processes that were started together. Initialises MPI if it is not initialised, and then finalises it
 /// when the last communicator is dropped.
 pub fn world(options: &MpiOptions) -> Result<CheckedCommunicator> {
-    options.check()?;
-    let mpi = functions::of_a_library(options.library.as_deref())?;
     // SAFETY: the communicator is a constant of the ABI.
-    unsafe { joined(mpi, functions::COMM_WORLD, options) }
+    unsafe { of_communicator(functions::COMM_WORLD, options) }
 }
 
 /// Joins the ranks of the program's communicator.

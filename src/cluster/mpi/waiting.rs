@@ -12,12 +12,12 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// A request that is waited for.
 pub struct Pending {
-    request: MpiObject,
-    kind: WaitKind,
+    pub request: MpiObject,
+    pub kind: WaitKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum WaitKind {
+pub enum WaitKind {
     Send,
     /// A message of this many bytes.
     Receive(usize),
@@ -25,18 +25,6 @@ enum WaitKind {
 }
 
 impl Pending {
-    pub fn send(request: MpiObject) -> Pending {
-        Pending { request, kind: WaitKind::Send }
-    }
-
-    pub fn receive(request: MpiObject, bytes: usize) -> Pending {
-        Pending { request, kind: WaitKind::Receive(bytes) }
-    }
-
-    pub fn collective(request: MpiObject) -> Pending {
-        Pending { request, kind: WaitKind::Collective }
-    }
-
     /// Whether the request is done.
     fn test(&mut self, mpi: &Functions) -> Result<bool> {
         if self.request == REQUEST_NULL {

@@ -25,20 +25,16 @@ impl NcclEngine {
     }
 
     /// Queues parts, and waits until they have arrived on all ranks.
-    fn move_parts(
-        &self,
-        (send, sends): (&DeviceMemory, &[MessagePart]),
-        (receive, receives): (&DeviceMemory, &[MessagePart]),
-    ) -> Result<()> {
-        let moved = agree(&*self.base, self.queue((send, sends), (receive, receives)))
+    fn move_parts(&self, sent: PartsOf<'_>, received: PartsOf<'_>) -> Result<()> {
+        let moved = agree(&*self.base, self.queue(sent, received))
             .and_then(|gpu| agree(&*self.base, self.membership.finish(gpu)));
         moved.inspect_err(|_| self.membership.abort())
     }
 
     fn queue(
         &self,
-        (send, sends): (&DeviceMemory, &[MessagePart]),
-        (receive, receives): (&DeviceMemory, &[MessagePart]),
+        (send, sends): PartsOf<'_>,
+        (receive, receives): PartsOf<'_>,
     ) -> Result<&'static Gpu> {
         let (gpu, own) = (send.gpu(), self.membership.gpu());
         if gpu.id() != receive.gpu().id() || gpu.card().ordinal() != own.card().ordinal() {
@@ -65,6 +61,9 @@ impl NcclEngine {
         Ok(gpu)
     }
 }
+
+/// Memory of a GPU, and parts of it.
+type PartsOf<'a> = (&'a DeviceMemory, &'a [MessagePart]);
 
 /// The parts of `on`, one after the other in the order of the ranks.
 fn parts(on: &DeviceMemory, counts: &[usize]) -> Vec<MessagePart> {

@@ -45,7 +45,7 @@ impl GradientCase<'_> {
                      which zeroes it"
                 ),
             };
-            Some(self.at_element(self.finding(Verdict::NotOverwritten, text), first_stale))
+            Some(self.finding(Verdict::NotOverwritten, text).at(first_stale))
         })
     }
 
@@ -60,7 +60,7 @@ impl GradientCase<'_> {
                     gradient[element],
                     part.examples
                 );
-                Some(self.at_element(self.finding(Verdict::NotFinite, text), element))
+                Some(self.finding(Verdict::NotFinite, text).at(element))
             })
         })
     }
@@ -93,9 +93,7 @@ impl GradientCase<'_> {
                 "two runs with the same examples differ: {place} of replica {replica} is {a:.6e} and \
                  then {b:.6e}; {cause}"
             );
-            let mut finding = self.at_element(self.finding(Verdict::NotRepeatable, text), element);
-            finding.difference = found.relative;
-            Some(finding)
+            Some(self.finding(Verdict::NotRepeatable, text).at(element).by(found.relative))
         })
     }
 }

@@ -32,17 +32,11 @@ pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) -> Res
     let elements = cases.iter().map(|case| case.measure.elements).sum();
     for (case, judged) in cases.iter().zip(computing::map(&cases, elements, GradientCase::judge)?) {
         findings.push(match judged {
-            Judged::Finding(finding) => finding,
-            Judged::Differs(differences) => case.explained(&differences)?,
+            Ok(finding) => finding,
+            Err(differences) => case.explained(&differences)?,
         });
     }
     Ok(())
-}
-
-/// What the gradient of one variable shows by itself.
-enum Judged<'a> {
-    Finding(Finding),
-    Differs(Differences<'a>),
 }
 
 /// The differences between batches that were split differently.
@@ -66,21 +60,21 @@ struct GradientCase<'a> {
 }
 
 impl<'a> GradientCase<'a> {
-    fn judge(&self) -> Judged<'a> {
+    fn judge(&self) -> Result<Finding, Differences<'a>> {
         let written = |parts: &Parts| parts.iter().any(|part| part.counted(self.index).is_some());
         if !self.evidence.runs().any(written) {
             let text = "no replica writes it, so the variable would not be updated";
-            return Judged::Finding(self.finding(Verdict::NotWritten, text));
+            return Ok(self.finding(Verdict::NotWritten, text));
         }
         let flaw = self.not_overwritten().or_else(|| self.not_finite());
         if let Some(flaw) = flaw.or_else(|| self.not_repeatable()) {
-            return Judged::Finding(flaw);
+            return Ok(flaw);
         }
         match &self.evidence.others {
             Some(others) => self.compare(others),
             None => {
                 let text = "nothing to compare with on one replica";
-                Judged::Finding(self.finding(Verdict::Equal, text))
+                Ok(self.finding(Verdict::Equal, text))
             }
         }
     }
@@ -89,11 +83,6 @@ impl<'a> GradientCase<'a> {
         let name = self.variable.name().to_string();
         let text = format!("gradient of '{name}': {}", text.as_ref());
         Finding::new(Subject::Gradient { index: self.index, name }, verdict, text)
-    }
-
-    fn at_element(&self, mut finding: Finding, element: usize) -> Finding {
-        finding.element = Some(element);
-        finding
     }
 
     /// A text for a position in the variable.

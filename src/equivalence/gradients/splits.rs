@@ -1,6 +1,6 @@
 //! Compares differently split batches, and finds the mistake that explains a difference.
 
-use super::{Differences, GradientCase, Judged};
+use super::{Differences, GradientCase};
 use crate::equivalence::dry_run::{DryRunPart, Parts};
 use crate::equivalence::evidence::Others;
 use crate::equivalence::example_weights;
@@ -21,7 +21,7 @@ const REDUCTIONS: [LossReduction; 3] =
     [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean];
 
 impl GradientCase<'_> {
-    pub(super) fn compare<'o>(&self, others: &'o Others) -> Judged<'o> {
+    pub(super) fn compare<'o>(&self, others: &'o Others) -> Result<Finding, Differences<'o>> {
         let whole = self.update(&others.whole);
         let compared = [&self.evidence.split, &others.uneven]
             .map(|parts| difference(&self.update(parts), &whole, &self.measure));
@@ -30,21 +30,19 @@ impl GradientCase<'_> {
         let all = compared.iter().chain([&smaller]);
         let relative = all.fold(0.0, |most, found| found.relative.max(most));
         if on_split || smaller.exceeds {
-            return Judged::Differs(Differences { others, on_split, relative });
+            return Err(Differences { others, on_split, relative });
         }
-        let mut finding = match self.certain_reduction(others).filter(|_| self.additive) {
+        let finding = match self.certain_reduction(others).filter(|_| self.additive) {
             Some(written) => self.wrong_reduction(others, written),
             None => self.finding(Verdict::Equal, "the same"),
         };
-        finding.difference = relative;
-        Judged::Finding(finding)
+        Ok(finding.by(relative))
     }
 
     /// The finding with the mistake that explains these differences.
     pub(super) fn explained(&self, differences: &Differences<'_>) -> Result<Finding> {
-        let mut finding = self.explain(differences.others, differences.on_split)?;
-        finding.difference = differences.relative;
-        Ok(finding)
+        let finding = self.explain(differences.others, differences.on_split)?;
+        Ok(finding.by(differences.relative))
     }
 
     /// The gradient that an apply would use.
@@ -306,7 +304,7 @@ impl GradientCase<'_> {
             usual.at(element) * self.unit(),
             self.place(element)
         );
-        Some(self.at_element(self.finding(Verdict::TermPerReplica, text), element))
+        Some(self.finding(Verdict::TermPerReplica, text).at(element))
     }
 
     /// What each additional part has added, in the units of a mean.
@@ -344,7 +342,7 @@ impl GradientCase<'_> {
                  is smaller, is treated otherwise on one replica too",
                 self.place(found.element)
             );
-            return self.at_element(self.finding(Verdict::SizeDependent, text), found.element);
+            return self.finding(Verdict::SizeDependent, text).at(found.element);
         }
         let whole = self.update(&others.whole);
         let (split, uneven) = (self.update(&self.evidence.split), self.update(&others.uneven));
@@ -372,6 +370,6 @@ impl GradientCase<'_> {
             sizes.join(" + "),
             sizes.len()
         );
-        self.at_element(self.finding(Verdict::Different, text), found.element)
+        self.finding(Verdict::Different, text).at(found.element)
     }
 }

@@ -61,58 +61,53 @@ pub(super) fn event(text: &mut String, process: u32, thread: u32, event: &Event)
         Microseconds(event.start),
         Microseconds(event.duration)
     );
+    text.push_str(",\"args\":{");
     match &event.detail {
-        Detail::None => text.push_str("},\n"),
-        Detail::Bytes(bytes) => {
-            let _ = writeln!(text, ",\"args\":{{\"bytes\":{bytes}}}}},");
-        }
+        Detail::None => {}
+        Detail::Bytes(bytes) => number(text, "bytes", *bytes),
         Detail::Replica(place, replica, sample) => {
-            let _ = write!(
-                text,
-                ",\"args\":{{\"strategy\":{},\"step\":{},\"replica\":{replica},\"begun_ns\":{},\
-                 \"wall_ns\":{}",
-                place.strategy, place.step, sample.begun, sample.wall
-            );
+            number(text, "strategy", place.strategy);
+            number(text, "step", place.step);
+            number(text, "replica", (*replica).into());
+            number(text, "begun_ns", sample.begun);
+            number(text, "wall_ns", sample.wall);
             phases(text, "", &sample.spent);
             if let Some(clocks) = sample.clocks {
-                let _ = write!(
-                    text,
-                    ",\"on_processor_ns\":{},\"ready_ns\":{}",
-                    clocks.on_processor, clocks.ready
-                );
+                number(text, "on_processor_ns", clocks.on_processor);
+                number(text, "ready_ns", clocks.ready);
             }
-            text.push_str("}},\n");
         }
-        Detail::Step(place, sample, counts) => {
-            let _ = write!(
-                text,
-                ",\"args\":{{\"strategy\":{},\"step\":{},\"replicas\":{},\"devices\":{},\
-                 \"cpu_devices\":{},\"processors\":{},\"period_ns\":{},\"run_ns\":{},\"updated_bytes\":{}",
-                place.strategy,
-                place.step,
-                place.setup.replicas,
-                place.setup.devices,
-                place.setup.cpu_devices,
-                place.setup.processors,
-                sample.period,
-                sample.run,
-                sample.updated
-            );
+        Detail::Step(place, sample, _) => {
+            number(text, "strategy", place.strategy);
+            number(text, "step", place.step);
+            number(text, "replicas", place.setup.replicas.into());
+            number(text, "devices", place.setup.devices.into());
+            number(text, "cpu_devices", place.setup.cpu_devices.into());
+            number(text, "processors", place.setup.processors.into());
+            number(text, "period_ns", sample.period);
+            number(text, "run_ns", sample.run);
+            number(text, "updated_bytes", sample.updated);
             phases(text, "", &sample.central);
             phases(text, "before_", &sample.before);
-            text.push_str("}},\n");
-            let end = Microseconds(event.start + event.duration);
-            let _ = write!(
-                text,
-                "{{\"name\":\"bytes\",\"ph\":\"C\",\"pid\":{process},\"tid\":{thread},\"ts\":{end},\"args\":{{"
-            );
-            for counter in Counter::ALL {
-                let comma = if counter as usize == 0 { "" } else { "," };
-                let _ = write!(text, "{comma}\"{}\":{}", counter.name(), counts[counter as usize]);
-            }
-            text.push_str("}},\n");
         }
     }
+    text.push_str("}},\n");
+    if let Detail::Step(.., counts) = &event.detail {
+        let end = Microseconds(event.start + event.duration);
+        let _ = write!(
+            text,
+            "{{\"name\":\"bytes\",\"ph\":\"C\",\"pid\":{process},\"tid\":{thread},\"ts\":{end},\"args\":{{"
+        );
+        for counter in Counter::ALL {
+            number(text, counter.name(), counts[counter as usize]);
+        }
+        text.push_str("}},\n");
+    }
+}
+
+fn number(text: &mut String, name: &str, number: u64) {
+    let comma = if text.ends_with('{') { "" } else { "," };
+    let _ = write!(text, "{comma}\"{name}\":{number}");
 }
 
 fn phases(text: &mut String, prefix: &str, spent: &ByPhase<u64>) {

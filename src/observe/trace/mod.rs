@@ -205,13 +205,7 @@ pub(super) fn record(event: Event) {
 fn register() -> Option<OwnBuffer> {
     let mut current = SESSION.lock();
     let session = current.as_mut()?;
-    let buffer = Arc::new(ThreadEvents {
-        thread: clock::thread_number(),
-        name: clock::thread_name(),
-        events: Mutex::new(Vec::with_capacity(KEPT)),
-        introduced: Mutex::default(),
-    });
-    session.buffers.push(Arc::clone(&buffer));
+    let buffer = session.add_buffer(clock::thread_number(), clock::thread_name());
     Some(OwnBuffer { session: session.number, buffer, last_write: Arc::clone(&session.last_write) })
 }
 
@@ -243,19 +237,24 @@ fn write(must: bool) {
     session.last_write.store(clock::now(), Ordering::Relaxed);
     let had_failed = session.failure.is_some();
     session.write_all();
-    let problem = session.failure.as_ref().filter(|_| !had_failed).map(ToString::to_string);
-    let path = problem.is_some().then(|| session.path.clone());
+    let problem = session.failure.as_ref().filter(|_| !had_failed).map(|why| {
+        let path = &session.path;
+        format!("the trace '{path}' ends here: {why}; make room for it, or trace fewer steps")
+    });
     drop(current);
-    if let (Some(problem), Some(path)) = (problem, path) {
-        log::log(Level::Warning, || {
-            format!(
-                "the trace '{path}' ends here: {problem}; make room for it, or trace fewer steps"
-            )
-        });
+    if let Some(problem) = problem {
+        log::log(Level::Warning, || problem);
     }
 }
 
 impl Session {
+    fn add_buffer(&mut self, thread: u32, name: String) -> Arc<ThreadEvents> {
+        let (events, introduced) = (Mutex::new(Vec::with_capacity(KEPT)), Mutex::default());
+        let buffer = Arc::new(ThreadEvents { thread, name, events, introduced });
+        self.buffers.push(Arc::clone(&buffer));
+        buffer
+    }
+
     fn write_all(&mut self) {
         for at in 0..self.buffers.len() {
             let buffer = Arc::clone(&self.buffers[at]);
@@ -313,7 +312,7 @@ impl Session {
     /// Writes the final figures and the end of the file.
     fn finish(&mut self) {
         let process = watching::rank().unwrap_or_else(std::process::id);
-        let others = self.usage.of_others(&[]);
+        let (others, _) = self.usage.since(&[]);
         json::summary(&mut self.text, process, self.account, &others, self.machine.load());
         self.text.push_str("]\n");
         self.put();

@@ -9,13 +9,12 @@ use std::sync::atomic::Ordering;
 /// The largest number of open spans of the program on a thread that are in the trace.
 const DEEPEST: usize = 64;
 
-struct OpenSpan {
-    /// The trace, the name and the start; `None` for spans that are nested too deeply.
-    begun: Option<(u64, Box<str>, u64)>,
-}
+/// The trace, the name and the start of a span.
+type Begun = (u64, Box<str>, u64);
 
 thread_local! {
-    static OPEN: RefCell<Vec<OpenSpan>> = const { RefCell::new(Vec::new()) };
+    /// The open spans; `None` for those that are nested too deeply.
+    static OPEN: RefCell<Vec<Option<Begun>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Begins a span of the calling thread, which the program calls `name`. Without a trace it has no effect. Names are
@@ -29,15 +28,15 @@ pub fn begin(name: &str) {
         let Ok(mut open) = open.try_borrow_mut() else { return };
         // Spans that remain from an earlier trace end here.
         let current = CURRENT.load(Ordering::Relaxed);
-        open.retain(|span| span.begun.as_ref().is_none_or(|begun| begun.0 == current));
+        open.retain(|span| span.as_ref().is_none_or(|begun| begun.0 == current));
         let begun = (open.len() < DEEPEST).then(|| (current, name.into(), clock::now()));
-        open.push(OpenSpan { begun });
+        open.push(begun);
     });
 }
 
 /// Ends the calling thread's last span. If its beginning is not in the trace, this has no effect.
 pub fn end() {
-    let ended = OPEN.try_with(|open| open.try_borrow_mut().ok()?.pop()?.begun);
+    let ended = OPEN.try_with(|open| open.try_borrow_mut().ok()?.pop()?);
     let Ok(Some((session, name, start))) = ended else { return };
     if watching::is_traced() && session == CURRENT.load(Ordering::Relaxed) {
         let duration = clock::now().saturating_sub(start);

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
-use super::{Event, Introduced, KEPT, SESSION, ThreadEvents};
+use super::{Event, KEPT, SESSION};
 
 /// The smallest number of such a row. No thread of the system has a number as large as this.
 const FIRST: u32 = 1 << 30;
@@ -15,16 +13,7 @@ pub(crate) fn record_row(number: u32, name: &str, events: Vec<Event>) {
     let Some(session) = current.as_mut() else { return };
     let thread = FIRST.saturating_add(number);
     let known = session.buffers.iter().find(|buffer| buffer.thread == thread).map(Arc::clone);
-    let buffer = known.unwrap_or_else(|| {
-        let buffer = Arc::new(ThreadEvents {
-            thread,
-            name: name.to_owned(),
-            events: Mutex::new(Vec::with_capacity(KEPT)),
-            introduced: Mutex::new(Introduced::default()),
-        });
-        session.buffers.push(Arc::clone(&buffer));
-        buffer
-    });
+    let buffer = known.unwrap_or_else(|| session.add_buffer(thread, name.to_owned()));
     let is_full = {
         let mut kept = buffer.events.lock();
         kept.extend(events);

@@ -1,0 +1,151 @@
+//! Parts of a dataset: the first elements, all others, or every n-th.
+
+use crate::error::Result;
+use crate::input::arguments::in_range;
+use crate::input::cardinality::Cardinality;
+use crate::input::dataset::Dataset;
+use crate::input::facts::Facts;
+use crate::input::pass::{Item, Pass};
+use crate::input::position::{StateReader, StateWriter};
+use crate::input::reorder::Reorder;
+
+impl Dataset {
+    /// The first `count` elements, or all if there are fewer or if `count` is -1. INVALID_ARGUMENT if it is less than
+    /// -1.
+    pub fn take(&self, count: i64) -> Result<Dataset> {
+        self.then(Part { count: count_or_all(count)?, ..Part::ALL })
+    }
+
+    /// All elements except the first `count`. None are left if there are no more than `count`, or if it is -1. Skipping
+    /// in ranges and in rows of arrays takes no time; other elements are made and dropped. INVALID_ARGUMENT if `count`
+    /// is less than -1.
+    pub fn skip(&self, count: i64) -> Result<Dataset> {
+        match count_or_all(count)? {
+            // The result is empty. It does not iterate over the dataset, which may be endless.
+            u64::MAX => self.then(Part { count: 0, ..Part::ALL }),
+            first => match self.op().behind(first) {
+                Some(rest) => Dataset::of(rest, &[]),
+                None => self.then(Part { first, ..Part::ALL }),
+            },
+        }
+    }
+
+    /// The elements at positions `index`, `index + shards`, `index + 2 * shards`, ...: one of `shards` parts of the
+    /// dataset. The other parts have the other indices.
+    ///
+    /// INVALID_ARGUMENT: less than one shard, an index that is not in [0, shards).
+    pub fn shard(&self, shards: i64, index: i64) -> Result<Dataset> {
+        let every = in_range("shard_count", shards, 1.., "1 or more")?;
+        let first =
+            in_range("index", index, 0..shards, format_args!("in [0, {shards}), the shards"))?;
+        self.then(Part { first, every, ..Part::ALL })
+    }
+}
+
+/// A count from the caller. For -1 it returns a number larger than any dataset.
+fn count_or_all(count: i64) -> Result<u64> {
+    match count {
+        -1 => Ok(u64::MAX),
+        count => in_range("count", count, 0.., "the number of elements, or -1 for all"),
+    }
+}
+
+/// The item at position `first`, and every n-th from there on, at most `count` of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Part {
+    first: u64,
+    every: u64,
+    /// The largest number stands for all.
+    count: u64,
+}
+
+impl Part {
+    const ALL: Part = Part { first: 0, every: 1, count: u64::MAX };
+}
+
+impl Reorder for Part {
+    fn words(&self) -> String {
+        match *self {
+            Part { first: 0, every: 1, count } => format!("the first {count}"),
+            Part { first, every: 1, .. } => format!("all but the first {first}"),
+            Part { first, every, .. } => format!("shard {first} of {every}"),
+        }
+    }
+
+    fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
+        let Part { first, every, count } = *self;
+        facts.reorder(match input.cardinality {
+            Cardinality::Exact(all) => {
+                Cardinality::Exact(all.saturating_sub(first).div_ceil(every).min(count))
+            }
+            Cardinality::Endless if count < u64::MAX => Cardinality::Exact(count),
+            Cardinality::Unknown if count == 0 => Cardinality::Exact(0),
+            same => same,
+        });
+        if every == 1 {
+            facts.take_rows(input, first..first.saturating_add(count))?;
+        }
+        if *self != Part::ALL {
+            facts.need_all_files(match *self {
+                Part { first: 0, every: 1, .. } => "take",
+                Part { every: 1, .. } => "skip",
+                _ => "shard",
+            });
+        }
+        Ok(())
+    }
+
+    fn pass<T: Item>(&self, _count: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
+        Box::new(PartPass { part: *self, skip: self.first, left: self.count, input })
+    }
+}
+
+struct PartPass<T> {
+    part: Part,
+    /// How many items are to be skipped before the next one of this part.
+    skip: u64,
+    /// How many items of this part are left, at most.
+    left: u64,
+    input: Box<dyn Pass<T>>,
+}
+
+impl<T: Send> Pass<T> for PartPass<T> {
+    fn next(&mut self) -> Result<Option<T>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        while self.skip > 0 {
+            if self.input.next()?.is_none() {
+                return Ok(None);
+            }
+            self.skip -= 1;
+        }
+        let item = self.input.next()?;
+        if item.is_some() {
+            (self.skip, self.left) = (self.part.every - 1, self.left - 1);
+        }
+        Ok(item)
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        (self.skip, self.left) = (self.part.first, self.part.count);
+        self.input.restart()
+    }
+
+    fn save(&self, to: &mut StateWriter) {
+        to.push(self.skip);
+        to.push(self.left);
+        self.input.save(to);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
+        let Part { first, every, count } = self.part;
+        self.skip = from.at_most(first.max(every - 1), "what is to be left out")?;
+        self.left = from.at_most(count, "what is to be taken")?;
+        self.input.restore(from)
+    }
+
+    fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
+        visit(&mut *self.input);
+    }
+}
