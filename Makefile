@@ -21,6 +21,7 @@ BUILD := build/release
 # folders of its own, and nothing is installed. scripts/targets.sh runs all targets so.
 ifdef SMALL
 export UMBO_INSTALL := no
+# INSTALLED=yes: the library is in that prefix already, and what needs it does not install it again.
 PREFIX := build/small/prefix
 WORK := build/small
 DOCUMENTS := build/small/docs
@@ -81,12 +82,16 @@ help: ## Show this list
 setup: ## Install the tools that are missing
 	@scripts/setup.sh build
 
+ifeq ($(SMALL)$(INSTALLED),yesyes)
+install:
+else
 install: setup ## Build the library and install it into build/prefix (the default)
 	@$(call section,Build and install into $(PREFIX))
 	@$(call configure,$(BUILD),.,$(WITHOUT_TESTS))
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@cmake --install $(BUILD) --prefix $(CURDIR)/$(PREFIX) >/dev/null
 	@echo "Umbo is in $(PREFIX). '$(PREFIX)/bin/umbo doctor' checks what training needs."
+endif
 
 demo: ## Train the Fashion-MNIST example against the installed library (EPOCHS=, SEED=)
 	@scripts/setup.sh demo
@@ -164,7 +169,7 @@ test-rust: mutants
 endif
 test-rust: build-rust
 	@$(call section,cargo test)
-	@# Make's pipe for jobs does not reach those who compile the examples in comments, which would warn that it is gone.
+	@# Make's pipe for jobs does not reach what tests start, which would warn that it is gone.
 	@env -u MAKEFLAGS $(linted) cargo test --locked --workspace
 
 test-mpi: ## Run the tests over ranks: of processes, and of MPI where it can be installed

@@ -55,7 +55,7 @@ run() {
       small.cases | small.test-mpi | small.test-gpu | small.test-loom | small.test-engines | \
       small.faults | small.matrix | small.storm | small.fuzz | small.flaky | small.test-large | small.bench | \
       small.pictures | small.dist | small.bench-peers | small.bench-loops | small.bench-engines)
-      make --no-print-directory "$1" SMALL=yes
+      make --no-print-directory "$1" SMALL=yes ${INSTALLED:+INSTALLED=$INSTALLED}
       ;;
     small.*)
       echo "targets: scripts/targets.sh has no small form of $1"
@@ -68,12 +68,15 @@ run() {
 # What git knows of, with what was changed before.
 tree() { git status --porcelain 2>/dev/null || true; git diff 2>/dev/null || true; }
 
-# What runs cargo's programs and nothing of build/ is run beside the others, which leave processors idle.
-beside() {
+# Which targets are run one after another; each of these groups is run beside the others, which leave processors idle. The
+# library is installed before, for all of them. `cargo` runs cargo's programs and nothing of build/, and `measured` what
+# compares with peers and needs no more of build/ than the installed library.
+group() {
   case $how.$1 in
-    small.cases | small.test-gpu | small.test-loom | small.test-large | small.bench | small.dist | \
-      small.docs) ;;
-    *) return 1 ;;
+    small.help | small.setup | small.install) echo before ;;
+    small.cases | small.test-gpu | small.test-loom | small.test-large | small.bench | small.dist | small.docs) echo cargo ;;
+    small.bench-peers | small.bench-loops | small.bench-engines) echo measured ;;
+    *) echo others ;;
   esac
 }
 
@@ -109,13 +112,20 @@ before=$(tree)
 : >"$logs/failed"
 : >"$logs/left_out"
 : >"$logs/ran"
-first=() second=()
+declare -A targets_of
 for target in "${@:-${known[@]}}"; do
-  if beside "$target"; then second+=("$target"); else first+=("$target"); fi
+  targets_of[$(group "$target")]+=" $target"
 done
-run_all "${second[@]}" &
-run_all "${first[@]}"
-wait $!
+# shellcheck disable=SC2086 # names of targets
+run_all ${targets_of[before]:-}
+if grep -qx install "$logs/ran" && ! grep -qx install "$logs/failed"; then export INSTALLED=yes; fi
+running=()
+for name in cargo measured others; do
+  # shellcheck disable=SC2086
+  run_all ${targets_of[$name]:-} &
+  running+=($!)
+done
+for process in "${running[@]}"; do wait "$process"; done
 mapfile -t failed <"$logs/failed"
 while read -r line; do
   echo "$line; it was not run"

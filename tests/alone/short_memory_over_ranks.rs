@@ -28,8 +28,8 @@ struct Rank(Arc<engine::Rank>);
 impl Rank {
     /// What rank 0 says.
     fn told(&self, own: bool) -> bool {
-        let mut all = [0; 2];
-        let (send, receive) = (Outgoing::Host(&[own.into()]), Incoming::Host(&mut all));
+        let (own, mut all) = ([own.into()], [0; 2]);
+        let (send, receive) = (Outgoing::Host(&own), Incoming::Host(&mut all));
         self.call(EngineCall::AllGather { send, receive, counts: &[1, 1] }).unwrap();
         all[0] == 1
     }

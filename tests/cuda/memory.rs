@@ -1,5 +1,7 @@
 //! Tensors of these tests: bytes with a layout, that the CPU's kernels and a machine get copies of.
 
+use std::collections::HashMap;
+
 use half::{bf16, f16};
 use umbo::kernels::cuda::{Address, GpuPlace};
 use umbo::kernels::dtype::DType;
@@ -8,19 +10,47 @@ use umbo::kernels::view::{Span, SpanMut, View, ViewMut};
 
 use crate::machine::Machine;
 
+/// How many elements of a kind are drawn: a number that no size of a chunk or a tile divides.
+const DRAWN: usize = 12_007;
+
 /// Random numbers that are the same in every run.
-pub struct Noise(u64);
+pub struct Noise {
+    state: u64,
+    /// The bytes of elements, by type and whether they are tame.
+    drawn: HashMap<(u8, bool), Vec<u8>>,
+}
 
 impl Noise {
     pub fn new(seed: u64) -> Noise {
-        Noise(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        let state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        Noise { state, drawn: HashMap::new() }
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        self.state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Adds as many elements, tame or not, out of those that are drawn once: from another place at each call. To draw
+    /// them all would take longer than the kernels do.
+    fn add_elements(&mut self, dtype: DType, tame: bool, mut count: usize, to: &mut Vec<u8>) {
+        let (key, size) = ((dtype as u8, tame), dtype.size());
+        let draw = |noise: &mut Noise| {
+            let element = if tame { noise.tame(dtype) } else { noise.element(dtype) };
+            element.to_ne_bytes()
+        };
+        let drawn = self.drawn.remove(&key).unwrap_or_else(|| {
+            (0..DRAWN).flat_map(|_| draw(self).into_iter().take(size)).collect()
+        });
+        let mut start = self.below(DRAWN);
+        while count > 0 {
+            let some = count.min(DRAWN - start);
+            to.extend_from_slice(&drawn[start * size..(start + some) * size]);
+            (count, start) = (count - some, 0);
+        }
+        self.drawn.insert(key, drawn);
     }
 
     pub fn below(&mut self, bound: usize) -> usize {
@@ -115,6 +145,21 @@ impl Memory {
         lie: Lie,
         mut element: impl FnMut() -> u64,
     ) -> Memory {
+        let size = dtype.size();
+        Memory::of(dtype, shape, lie, |elements, bytes| {
+            for _ in 0..elements {
+                bytes.extend_from_slice(&element().to_ne_bytes()[..size]);
+            }
+        })
+    }
+
+    /// One whose bytes, of so many elements, `add` adds.
+    fn of(
+        dtype: DType,
+        shape: &[usize],
+        lie: Lie,
+        add: impl FnOnce(usize, &mut Vec<u8>),
+    ) -> Memory {
         let shape = Shape::new(shape).unwrap();
         let mut strides = vec![0isize; shape.rank()];
         let mut extent = 1isize;
@@ -129,11 +174,8 @@ impl Memory {
         let layout = Layout::strided(shape, &strides).unwrap();
         let offset = if lie == Lie::Dense { 0 } else { 3 };
         let elements = offset + extent as usize + 5;
-        let size = dtype.size();
-        let mut bytes = Vec::new();
-        for _ in 0..elements {
-            bytes.extend_from_slice(&element().to_ne_bytes()[..size]);
-        }
+        let mut bytes = Vec::with_capacity(elements * dtype.size());
+        add(elements, &mut bytes);
         let mut words = vec![0u64; bytes.len().div_ceil(8)];
         let count = bytes.len();
         // SAFETY: the words have room for as many bytes.
@@ -143,7 +185,13 @@ impl Memory {
 
     /// One of noise.
     pub fn noise(dtype: DType, shape: &[usize], lie: Lie, noise: &mut Noise) -> Memory {
-        Memory::new(dtype, shape, lie, || noise.element(dtype))
+        Memory::of(dtype, shape, lie, |count, to| noise.add_elements(dtype, false, count, to))
+    }
+
+    /// A dense one of noise, tame or not.
+    pub fn dense(dtype: DType, elements: usize, tame: bool, noise: &mut Noise) -> Memory {
+        let draw = |count, to: &mut Vec<u8>| noise.add_elements(dtype, tame, count, to);
+        Memory::of(dtype, &[elements], Lie::Dense, draw)
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -157,6 +205,16 @@ impl Memory {
         let first = self.words.as_mut_ptr().cast::<u8>();
         // SAFETY: the range lies within the words.
         unsafe { first.add(range.start).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+
+    /// Takes the signs of all elements away, which are floats.
+    pub fn make_positive(&mut self) {
+        let signs = match self.dtype.size() {
+            2 => 0x8000_8000_8000_8000,
+            4 => 0x8000_0000_8000_0000,
+            _ => 1 << 63,
+        };
+        self.words.iter_mut().for_each(|word| *word &= !signs);
     }
 
     pub fn view(&self) -> View<'_> {
@@ -192,6 +250,9 @@ impl Memory {
         let size = self.dtype.size();
         let first = place.address - (self.offset * size) as Address;
         let found = machine.read(first, self.bytes);
+        if found == self.bytes() {
+            return;
+        }
         let both = found.chunks(size).zip(self.bytes().chunks(size)).enumerate();
         for (position, (found, expected)) in both {
             if found != expected && !(is_nan(self.dtype, found) && is_nan(self.dtype, expected)) {

@@ -37,9 +37,7 @@ fn gradients_are_treated(machine: &dyn Machine) {
         for tame in [true, false] {
             let replicas = noise.below(9);
             let sources = Sources::new(machine, pair, size, replicas, tame, &mut noise);
-            let element =
-                |noise: &mut Noise| if tame { noise.tame(pair.0) } else { noise.element(pair.0) };
-            let mut weights = Memory::new(pair.0, &[size], Lie::Dense, || element(&mut noise));
+            let mut weights = Memory::dense(pair.0, size, tame, &mut noise);
             let mut kept = Memory::noise(pair.0, &[size], Lie::Dense, &mut noise);
             let (weights_there, there) = (weights.on(machine), kept.on(machine));
             let clipping = [

@@ -10,7 +10,7 @@ use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::rule::{Rates, Scalars, UpdateRule};
 use umbo::optimizer::sgd::Sgd;
 
-use crate::memory::{Lie, Memory, Noise};
+use crate::memory::{Memory, Noise};
 
 /// A rule of every kind.
 pub fn rules() -> Vec<Box<dyn UpdateRule>> {
@@ -51,15 +51,14 @@ pub fn operands(
     tame: bool,
     noise: &mut Noise,
 ) -> Vec<Memory> {
-    let sign = !(1u64 << (8 * dtype.size() - 1));
     (0..1 + rule.slots().len())
         .map(|position| {
-            Memory::new(dtype, &[elements], Lie::Dense, || match (tame, position) {
-                (false, _) => noise.element(dtype),
-                (true, 0) => noise.tame(dtype),
-                // Roots are taken of some of the state.
-                (true, _) => noise.tame(dtype) & sign,
-            })
+            let mut operand = Memory::dense(dtype, elements, tame, noise);
+            // Roots are taken of some of the state.
+            if tame && position > 0 {
+                operand.make_positive();
+            }
+            operand
         })
         .collect()
 }

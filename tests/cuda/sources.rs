@@ -5,7 +5,7 @@ use umbo::kernels::dtype::DType;
 use umbo::kernels::update::weighted_sum::Contribution;
 
 use crate::machine::Machine;
-use crate::memory::{Lie, Memory, Noise};
+use crate::memory::{Memory, Noise};
 
 /// Types of variables and of their gradients.
 pub const PAIRS: [(DType, DType); 4] = [
@@ -37,15 +37,11 @@ impl Sources {
         tame: bool,
         noise: &mut Noise,
     ) -> Sources {
-        let mut element = |dtype| if tame { noise.tame(dtype) } else { noise.element(dtype) };
-        let buffers: Vec<Memory> = (0..replicas)
-            .map(|_| {
-                Memory::new(gradient_dtype, &[elements], Lie::Dense, || element(gradient_dtype))
-            })
-            .collect();
+        let buffers: Vec<Memory> =
+            (0..replicas).map(|_| Memory::dense(gradient_dtype, elements, tame, noise)).collect();
+        let is_accumulated = noise.below(3) == 0;
         let accumulated =
-            Memory::new(DType::Float64, &[elements], Lie::Dense, || element(DType::Float64));
-        let accumulated = (noise.below(3) == 0).then_some(accumulated);
+            is_accumulated.then(|| Memory::dense(DType::Float64, elements, tame, noise));
         let factors: Vec<f64> =
             (0..replicas).map(|_| [1.0, 1.0 / 3.0, -2.5e-3, 1e30][noise.below(4)]).collect();
         let divisor = [1.0, 4.0, 3.0, 0.1, 1e-310, f64::from_bits(1)][noise.below(6)];

@@ -87,20 +87,18 @@ fn sources_of_copies_that_fail_may_be_freed_at_once() {
                 moves(one, to).unwrap();
                 let calls = control.calls("*");
                 for number in 1..=calls {
-                    for code in [1, 2] {
-                        control.seed(number);
-                        let one = source();
-                        control.fault(&format!("*:{number}:{code}"));
-                        failed += usize::from(moves(one, to).is_err());
-                        injected += control.injected();
-                        control.fault("");
-                        used_again(&[from, to]);
-                        let reports = control.take_reports();
-                        let what =
-                            format!("{name} from {from} to {to}, call {number}, code {code}");
-                        assert!(reports.is_empty(), "{what}: {reports:?}");
-                        trials += 1;
-                    }
+                    let code = 1 + trials % 2;
+                    control.seed(number);
+                    let one = source();
+                    control.fault(&format!("*:{number}:{code}"));
+                    failed += usize::from(moves(one, to).is_err());
+                    injected += control.injected();
+                    control.fault("");
+                    used_again(&[from, to]);
+                    let reports = control.take_reports();
+                    let what = format!("{name} from {from} to {to}, call {number}, code {code}");
+                    assert!(reports.is_empty(), "{what}: {reports:?}");
+                    trials += 1;
                 }
             }
         }
@@ -108,7 +106,7 @@ fn sources_of_copies_that_fail_may_be_freed_at_once() {
     all_freed(&control, 3);
     clean(&control);
     println!("{trials} trials, {injected} calls failed, {failed} copies");
-    assert!(trials > 1000 && injected * 10 > trials * 9 && failed * 2 > trials as usize);
+    assert!(trials > 500 && injected * 10 > trials * 9 && failed * 2 > trials as usize);
 }
 
 /// The blocks through which copies go to a card and back are freed when longer ones take their place, while

@@ -1,5 +1,7 @@
-# Compares the table "The next steps" of docs/start.md with next_steps.c and next_steps.cpp, which have to contain every piece of
+# Compiles the first programs of docs/start.md with strict warnings, runs them, and compares what they print with what stands
+# there. Compares the table "The next steps" of docs/start.md with next_steps.c and next_steps.cpp, which have to contain every piece of
 # code in it, and compiles and runs these; lines for a shell are run with the first program.
+include("${CMAKE_CURRENT_LIST_DIR}/block.cmake")
 file(REMOVE_RECURSE "${WORK_DIR}")
 file(MAKE_DIRECTORY "${WORK_DIR}")
 foreach(block IN ITEMS start.md:first.c start.md:first.cpp recipes.md:evaluate.c loop.md:own_loop.c)
@@ -14,12 +16,18 @@ endforeach()
 
 get_filename_component(library_directory "${LIBRARY}" DIRECTORY)
 set(link "-I${SOURCE_DIR}/include" "-I${WORK_DIR}" "${library_directory}/libumbo.so" "-Wl,-rpath,${library_directory}")
-set(warnings -Wall -Wextra -Wpedantic -Wconversion -Wno-unused-function -Werror)
-set(c "${C_COMPILER}" -std=c99 ${warnings} -include umbo/umbo.h)
+set(warnings -Wall -Wextra -Wpedantic -Wconversion -Werror)
+set(c "${C_COMPILER}" -std=c99 ${warnings})
 set(cpp "${CXX_COMPILER}" -std=c++17 ${warnings})
+execute_process(COMMAND ${c} "${WORK_DIR}/first.c" ${link} -o "${WORK_DIR}/first" COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${cpp} "${WORK_DIR}/first.cpp" ${link} -o "${WORK_DIR}/first_cpp" COMMAND_ERROR_IS_FATAL ANY)
+foreach(program IN ITEMS first first_cpp)
+  expect_output(${program} "${WORK_DIR}" "${WORK_DIR}/${program}")
+endforeach()
+list(APPEND c -Wno-unused-function -include umbo/umbo.h)
+list(APPEND cpp -Wno-unused-function)
 execute_process(COMMAND ${c} "${CMAKE_CURRENT_LIST_DIR}/next_steps.c" ${link} -o "${WORK_DIR}/c" COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${cpp} "${CMAKE_CURRENT_LIST_DIR}/next_steps.cpp" ${link} -o "${WORK_DIR}/cpp" COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND ${c} "${WORK_DIR}/first.c" ${link} -o "${WORK_DIR}/first" COMMAND_ERROR_IS_FATAL ANY)
 foreach(program IN ITEMS c cpp)
   execute_process(COMMAND "${WORK_DIR}/${program}" WORKING_DIRECTORY "${WORK_DIR}" COMMAND_ERROR_IS_FATAL ANY)
 endforeach()

@@ -201,23 +201,23 @@ fn every_rule_divided_comes_to_the_bits_of_one_process() {
     let cases =
         RULES.into_iter().flat_map(|make| plans().into_iter().map(move |plan| (make, plan)));
     for (number, (make, plan)) in cases.enumerate() {
-        for in_sync in [0, 7] {
-            let (size, devices) = splits[(number + in_sync / 2) % splits.len()];
-            let all = if in_sync == 0 { size * devices } else { in_sync };
-            let accumulation = if in_sync == 0 { plan.accumulation } else { 1 };
-            let plan = Plan { accumulation, ..plan };
-            let expected = train(alone(all), make(), plan);
-            let options = |rank: usize| Options {
-                strict: (rank + number).is_multiple_of(3),
-                ..chosen(rank, devices, in_sync)
-            };
-            let ranks = job(size, Some(number as u64), None);
-            let came =
-                on_ranks_of(&ranks, options, |_, strategy| train(strategy.unwrap(), make(), plan));
-            for came in came {
-                let rule = make();
-                assert!(came == expected, "{rule:?}, {all} on {size}×{devices}, {plan:?}");
-            }
+        // Both with each rule and with each plan.
+        let in_sync = [0, 7][(number + number / 4) % 2];
+        let (size, devices) = splits[(number + in_sync / 2) % splits.len()];
+        let all = if in_sync == 0 { size * devices } else { in_sync };
+        let accumulation = if in_sync == 0 { plan.accumulation } else { 1 };
+        let plan = Plan { accumulation, ..plan };
+        let expected = train(alone(all), make(), plan);
+        let options = |rank: usize| Options {
+            strict: (rank + number).is_multiple_of(3),
+            ..chosen(rank, devices, in_sync)
+        };
+        let ranks = job(size, Some(number as u64), None);
+        let came =
+            on_ranks_of(&ranks, options, |_, strategy| train(strategy.unwrap(), make(), plan));
+        for came in came {
+            let rule = make();
+            assert!(came == expected, "{rule:?}, {all} on {size}×{devices}, {plan:?}");
         }
     }
 }

@@ -132,74 +132,72 @@ fn each_example_comes_once_to_the_rank_that_has_its_file() {
         [&[4, 4, 4, 4], &[9, 0, 1, 2, 17], &[0, 0, 0, 5], &[3, 8, 1], &[0; 4], &[2; 11]];
     for (stage, stages) in STAGES.iter().enumerate() {
         for (turn, sizes) in sizes.into_iter().enumerate() {
-            for (size, replicas, batch) in [(2, 1, 4), (2, 2, 7), (3, 1, 3), (3, 2, 12)] {
-                let auto = (stage + turn) % 2 == 1;
-                let options = DistributeOptions {
-                    sharding: if auto { Sharding::Auto } else { Sharding::File },
-                    read_ahead: Some(if turn % 3 == 1 { 2 } else { 0 }),
-                    ..DistributeOptions::default()
-                };
-                let of_files = FilesOptions {
-                    files_at_once: 1 + turn as i64 % 3,
-                    elements_in_turn: 2,
-                    shuffle_files: (turn % 2 == 1).then_some(5),
-                    ..Default::default()
-                };
-                let what = format!("{}, {sizes:?}, {size}×{replicas}, {options:?}", stages.name);
-                let run = || {
-                    on_ranks(&job(size, Some(turn as u64), None), replicas, |rank, strategy| {
-                        let strategy = strategy.unwrap();
-                        let opened = Arc::default();
-                        let data = files(sizes, of_files.clone(), &opened);
-                        let data = (stages.of)(data, batch).unwrap();
-                        let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
-                        assert_eq!(distributed.replicas(), replicas);
-                        let steps = on_and_on(&strategy, &distributed, &what);
-                        let opened = opened.lock().unwrap();
-                        // The second of two times the same files begins where the first one ends.
-                        let shift = if stages.name.starts_with("concat") { sizes.len() } else { 0 };
-                        let is_own =
-                            |file: &usize| file % size == rank || (file + shift) % size == rank;
-                        assert!(opened.iter().all(is_own), "{what}: rank {rank}: {opened:?}");
-                        steps
-                    })
-                };
-                let came = run();
-                assert_eq!(came, run(), "{what}: another time");
-                let count = came[0].len();
-                assert!(came.iter().all(|steps| steps.len() == count), "{what}: {came:?}");
-                let rows = sizes.iter().enumerate().flat_map(|(file, &rows)| {
-                    (0..rows).map(move |row| (100 * file + row) as i32 + stages.added)
-                });
-                let expected: BTreeMap<i32, usize> = rows.map(|row| (row, stages.rounds)).collect();
-                assert_eq!(sorted_rows(&came), expected, "{what}: {came:?}");
-                // While all have rows, a step has those of one batch.
-                let of_step = |step: usize| -> Vec<usize> {
-                    came.iter().flat_map(|steps| steps[step].iter().map(Vec::len)).collect()
-                };
-                let all = size * replicas;
-                let share =
-                    |replica| batch as usize / all + usize::from(replica < batch as usize % all);
-                let full: Vec<usize> = (0..all).map(share).collect();
-                let whole = (0..count).filter(|&step| of_step(step) == full).count();
-                let of_rank = |rank: usize| -> usize {
-                    sizes
-                        .iter()
-                        .enumerate()
-                        .filter(|(file, _)| file % size == rank)
-                        .map(|of| of.1)
-                        .sum()
-                };
-                let own = |rank: usize| full[rank * replicas..][..replicas].iter().sum::<usize>();
-                if stages.rounds == 1 {
-                    let least = (0..size).map(|rank| of_rank(rank) / own(rank)).min().unwrap();
-                    assert_eq!(whole, least, "{what}: {came:?}");
-                }
-                assert!(
-                    (0..count).all(|step| of_step(step).iter().any(|&rows| rows > 0)),
-                    "{what}"
-                );
+            // Each with each of the stages and with each of the sizes.
+            let splits = [(2, 1, 4), (2, 2, 7), (3, 1, 3), (3, 2, 12)];
+            let (size, replicas, batch) = splits[(stage / 2 + turn) % 4];
+            let auto = (stage + turn) % 2 == 1;
+            let options = DistributeOptions {
+                sharding: if auto { Sharding::Auto } else { Sharding::File },
+                read_ahead: Some(if turn % 3 == 1 { 2 } else { 0 }),
+                ..DistributeOptions::default()
+            };
+            let of_files = FilesOptions {
+                files_at_once: 1 + turn as i64 % 3,
+                elements_in_turn: 2,
+                shuffle_files: (turn % 2 == 1).then_some(5),
+                ..Default::default()
+            };
+            let what = format!("{}, {sizes:?}, {size}×{replicas}, {options:?}", stages.name);
+            let run = || {
+                on_ranks(&job(size, Some(turn as u64), None), replicas, |rank, strategy| {
+                    let strategy = strategy.unwrap();
+                    let opened = Arc::default();
+                    let data = files(sizes, of_files.clone(), &opened);
+                    let data = (stages.of)(data, batch).unwrap();
+                    let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
+                    assert_eq!(distributed.replicas(), replicas);
+                    let steps = on_and_on(&strategy, &distributed, &what);
+                    let opened = opened.lock().unwrap();
+                    // The second of two times the same files begins where the first one ends.
+                    let shift = if stages.name.starts_with("concat") { sizes.len() } else { 0 };
+                    let is_own =
+                        |file: &usize| file % size == rank || (file + shift) % size == rank;
+                    assert!(opened.iter().all(is_own), "{what}: rank {rank}: {opened:?}");
+                    steps
+                })
+            };
+            let came = run();
+            assert_eq!(came, run(), "{what}: another time");
+            let count = came[0].len();
+            assert!(came.iter().all(|steps| steps.len() == count), "{what}: {came:?}");
+            let rows = sizes.iter().enumerate().flat_map(|(file, &rows)| {
+                (0..rows).map(move |row| (100 * file + row) as i32 + stages.added)
+            });
+            let expected: BTreeMap<i32, usize> = rows.map(|row| (row, stages.rounds)).collect();
+            assert_eq!(sorted_rows(&came), expected, "{what}: {came:?}");
+            // While all have rows, a step has those of one batch.
+            let of_step = |step: usize| -> Vec<usize> {
+                came.iter().flat_map(|steps| steps[step].iter().map(Vec::len)).collect()
+            };
+            let all = size * replicas;
+            let share =
+                |replica| batch as usize / all + usize::from(replica < batch as usize % all);
+            let full: Vec<usize> = (0..all).map(share).collect();
+            let whole = (0..count).filter(|&step| of_step(step) == full).count();
+            let of_rank = |rank: usize| -> usize {
+                sizes
+                    .iter()
+                    .enumerate()
+                    .filter(|(file, _)| file % size == rank)
+                    .map(|of| of.1)
+                    .sum()
+            };
+            let own = |rank: usize| full[rank * replicas..][..replicas].iter().sum::<usize>();
+            if stages.rounds == 1 {
+                let least = (0..size).map(|rank| of_rank(rank) / own(rank)).min().unwrap();
+                assert_eq!(whole, least, "{what}: {came:?}");
             }
+            assert!((0..count).all(|step| of_step(step).iter().any(|&rows| rows > 0)), "{what}");
         }
     }
 }

@@ -206,29 +206,31 @@ fn a_batch_is_split_over_the_replicas_of_all_ranks() {
         let count: usize = shape.iter().product();
         tensor(&(0..count as i32).collect::<Vec<_>>(), shape)
     };
+    let batches = [0, 1, 2, 5, 12, 13].into_iter().flat_map(|rows| {
+        [
+            numbers(&[rows]),
+            numbers(&[2 * rows]).slice(0, 0, 2 * rows, 2).unwrap(),
+            numbers(&[3, rows]).transpose(&[1, 0]).unwrap(),
+        ]
+    });
+    let batches: Vec<Value> = batches.map(Value::Tensor).collect();
     for (size, replicas) in [(1, 1), (1, 3), (2, 1), (2, 2), (3, 1), (3, 2)] {
-        for rows in [0, 1, 2, 5, 12, 13] {
-            let batches = [
-                numbers(&[rows]),
-                numbers(&[2 * rows]).slice(0, 0, 2 * rows, 2).unwrap(),
-                numbers(&[3, rows]).transpose(&[1, 0]).unwrap(),
-            ];
-            for batch in batches {
-                let batch = Value::Tensor(batch);
-                let all = split_for(&alone(size * replicas), &batch).unwrap();
-                on_ranks(&ranks(size), replicas, |rank, strategy| {
-                    let own = split_for(&strategy.unwrap(), &batch).unwrap();
-                    for replica in 0..replicas {
-                        let expected = all.component(rank * replicas + replica).unwrap();
-                        let came = own.component(replica).unwrap();
-                        let (expected, came) =
-                            (expected.tensor_of(0).unwrap(), came.tensor_of(0).unwrap());
-                        assert_eq!(came.shape(), expected.shape());
-                        let expected = expected.to_vec::<i32>().unwrap();
-                        assert_eq!(came.to_vec::<i32>().unwrap(), expected);
-                    }
-                });
+        let one = alone(size * replicas);
+        let all: Vec<_> = batches.iter().map(|batch| split_for(&one, batch).unwrap()).collect();
+        on_ranks(&ranks(size), replicas, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            for (batch, all) in batches.iter().zip(&all) {
+                let own = split_for(&strategy, batch).unwrap();
+                for replica in 0..replicas {
+                    let expected = all.component(rank * replicas + replica).unwrap();
+                    let came = own.component(replica).unwrap();
+                    let (expected, came) =
+                        (expected.tensor_of(0).unwrap(), came.tensor_of(0).unwrap());
+                    assert_eq!(came.shape(), expected.shape());
+                    let expected = expected.to_vec::<i32>().unwrap();
+                    assert_eq!(came.to_vec::<i32>().unwrap(), expected);
+                }
             }
-        }
+        });
     }
 }

@@ -231,15 +231,14 @@ fn train(strategy: Strategy, plan: Plan) -> Vec<Vec<Vec<u8>>> {
 #[test]
 fn what_ranks_lend_gives_the_bits_of_one_process_that_writes() {
     for (number, plan) in plans().into_iter().enumerate() {
-        for (size, replicas) in SPLITS {
-            let written = Plan { lends: Lends::Nobody, ..plan };
-            let expected = train(alone(size * replicas), written);
-            assert_eq!(train(alone(size * replicas), plan), expected, "one process, {plan:?}");
-            let job = job(size, Some(number as u64), None);
-            let came = on_ranks(&job, replicas, |_, strategy| train(strategy.unwrap(), plan));
-            for (rank, came) in came.iter().enumerate() {
-                assert!(*came == expected, "rank {rank} of {size}×{replicas}: {plan:?}");
-            }
+        let (size, replicas) = SPLITS[number % 3];
+        let written = Plan { lends: Lends::Nobody, ..plan };
+        let expected = train(alone(size * replicas), written);
+        assert_eq!(train(alone(size * replicas), plan), expected, "one process, {plan:?}");
+        let job = job(size, Some(number as u64), None);
+        let came = on_ranks(&job, replicas, |_, strategy| train(strategy.unwrap(), plan));
+        for (rank, came) in came.iter().enumerate() {
+            assert!(*came == expected, "rank {rank} of {size}×{replicas}: {plan:?}");
         }
     }
 }
@@ -316,8 +315,9 @@ fn what_is_lent_waits_while_no_apply_has_used_it() {
     }
 }
 
-/// A rank dies at each of its calls of the engine in turn. Each weight of whoever is left is that before the step or
-/// after it, and everything that it lent comes back once it lets go of the gradients.
+/// A rank dies at each of its calls of the engine in turn, with an apply that is deferred or one that is not. Each
+/// weight of whoever is left is that before the step or after it, and everything that it lent comes back once it lets
+/// go of the gradients.
 #[test]
 fn what_is_lent_comes_back_when_a_rank_dies() {
     let plans = plans();
@@ -326,7 +326,7 @@ fn what_is_lent_comes_back_when_a_rank_dies() {
             let plan = Plan { deferred, ..plans[(number * 5) % plans.len()] };
             let expected = train(alone(size * replicas), Plan { lends: Lends::Nobody, ..plan });
             // The strategy and the variables are made in the first calls.
-            for at in 9_u64.. {
+            for at in (9 + u64::from(deferred)..).step_by(2) {
                 let job = job(size, Some(at), Some((size - 1, at)));
                 let ends = on_ranks(&job, replicas, |_, strategy| {
                     let work = Work::new(strategy.unwrap(), plan);

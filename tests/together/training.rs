@@ -282,29 +282,25 @@ fn ranks_train_as_one_process_does() {
             Model::Rows | Model::RowsHalf => [0, 2][(number / 4 + number) % 2],
             _ => number % 5,
         };
-        for in_sync in [0, 12] {
-            let (size, devices) = splits[(number + in_sync) % splits.len()];
-            let plan = Plan { is_wide: in_sync > 0 && !plan.overflows, ..plan.clone() };
-            let accumulation = if in_sync > 0 { 1 } else { runs(plan.accumulation) };
-            let plan = Plan { accumulation, ..plan };
-            let all = if in_sync == 0 { size * devices } else { in_sync };
-            let expected = train(alone(all), &plan, rule(of));
-            let options = |rank: usize| Options {
-                bind_threads: false,
-                strict: (rank + number).is_multiple_of(3),
-                ..match in_sync {
-                    0 => shared_or_apart(rank, size, devices),
-                    _ => chosen(rank, devices, in_sync),
-                }
-            };
-            let ranks = job(size, Some(number as u64), None);
-            let came =
-                on_ranks_of(&ranks, options, |_, made| train(made.unwrap(), &plan, rule(of)));
-            assert_same(
-                &came,
-                &expected,
-                &format!("rule {of}, {all} on {size}×{devices}: {plan:?}"),
-            );
-        }
+        // Both with each model, with each setting and with each accumulation.
+        let in_sync = [0, 12][(number / 8 + number / 2 + number) % 2];
+        let (size, devices) = splits[(number + in_sync) % splits.len()];
+        let plan = Plan { is_wide: in_sync > 0 && !plan.overflows, ..plan };
+        let accumulation = if in_sync > 0 { 1 } else { runs(plan.accumulation) };
+        let plan = Plan { accumulation, ..plan };
+        let all = if in_sync == 0 { size * devices } else { in_sync };
+        let expected = train(alone(all), &plan, rule(of));
+        let options = |rank: usize| Options {
+            bind_threads: false,
+            strict: (rank + number).is_multiple_of(3),
+            ..match in_sync {
+                0 => shared_or_apart(rank, size, devices),
+                _ => chosen(rank, devices, in_sync),
+            }
+        };
+        let ranks = job(size, Some(number as u64), None);
+        let came = on_ranks_of(&ranks, options, |_, made| train(made.unwrap(), &plan, rule(of)));
+        let what = format!("rule {of}, {all} on {size}×{devices}: {plan:?}");
+        assert_same(&came, &expected, &what);
     }
 }
