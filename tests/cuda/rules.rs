@@ -2,35 +2,16 @@
 
 use umbo::kernels::dtype::DType;
 use umbo::kernels::update::rules::RuleKind;
-use umbo::optimizer::adagrad::Adagrad;
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::ftrl::Ftrl;
-use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::rule::{Rates, Scalars, UpdateRule};
-use umbo::optimizer::sgd::Sgd;
 
 use crate::memory::{Memory, Noise};
+use crate::named_rules::{RULES, rule};
 
 /// A rule of every kind.
 pub fn rules() -> Vec<Box<dyn UpdateRule>> {
-    vec![
-        Box::new(Sgd),
-        Box::new(Momentum::new(0.9, false).unwrap()),
-        Box::new(Momentum::new(0.9, false).unwrap().dampened(0.3).unwrap()),
-        Box::new(Momentum::new(0.85, true).unwrap()),
-        Box::new(Adam::new(0.9, 0.999, 1e-7).unwrap()),
-        Box::new(Adam::adamw(0.9, 0.98, 1e-8, 0.01).unwrap()),
-        Box::new(Adagrad::new(0.1, 1e-7).unwrap()),
-        Box::new(RmsProp::new(0.9, 0.0, false, 1e-7).unwrap()),
-        Box::new(RmsProp::new(0.9, 0.5, false, 1e-7).unwrap()),
-        Box::new(RmsProp::new(0.9, 0.0, true, 1e-7).unwrap()),
-        Box::new(RmsProp::new(0.9, 0.5, true, 1e-7).unwrap()),
-        Box::new(Adam::lamb(0.9, 0.999, 1e-6, 0.01).unwrap()),
-        Box::new(Ftrl::new(1.0, 0.01, 0.02, 0.1).unwrap()),
-        Box::new(Adam::new(0.9, 0.999, 1e-7).unwrap().amsgrad(true)),
-        Box::new(Adam::adamw(0.9, 0.98, 1e-8, 0.01).unwrap().amsgrad(true)),
-    ]
+    let is_of = |kind, rule: &Box<dyn UpdateRule>| scalars(&**rule, 3).step.unwrap().kind == kind;
+    let of = |kind| RULES.into_iter().map(rule).find(|rule| is_of(kind, rule));
+    RuleKind::ALL.iter().map(|&kind| of(kind).unwrap()).collect()
 }
 
 /// The scalars of a rule's update after some others.
@@ -66,8 +47,6 @@ pub fn operands(
 #[test]
 fn every_kind_has_a_rule() {
     let rules = rules();
-    let kinds = rules.iter().map(|rule| scalars(&**rule, 3).step.unwrap().kind);
-    assert_eq!(kinds.collect::<Vec<_>>(), RuleKind::ALL);
     for (rule, kind) in rules.iter().zip(RuleKind::ALL) {
         let of_rule = (rule.slots().len(), rule.measures());
         assert_eq!(of_rule, (kind.states(), kind.measures()), "{kind:?}");

@@ -3,14 +3,8 @@
 use std::sync::Arc;
 
 use fake_cuda::harness::under_driver;
-use umbo::optimizer::adagrad::Adagrad;
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::ftrl::Ftrl;
-use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::reduced::reduced;
-use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::rule::WeightDecay;
-use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{
     Applied, ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling,
     NonFinite, Optimizer, Settings, UpdateRule, apply_with,
@@ -26,48 +20,11 @@ use super::own_rules::own;
 use super::strategy::{Place, strategy_of};
 use super::*;
 
-const RULES: [&str; 18] = [
-    "sgd",
-    "momentum",
-    "nesterov",
-    "adam",
-    "adamw",
-    "adagrad",
-    "rmsprop",
-    "rmsprop momentum",
-    "rmsprop centered",
-    "rmsprop centered momentum",
-    "lamb",
-    "ftrl",
-    "dampened",
-    "amsgrad",
-    "amsgradw",
-    "adagrad decaying",
-    "own",
-    "own decoupled",
-];
-
 pub(super) fn rule(name: &str) -> Box<dyn UpdateRule> {
     match name {
-        "sgd" => Box::new(Sgd),
-        "momentum" => Box::new(Momentum::new(0.9, false).unwrap()),
-        "nesterov" => Box::new(Momentum::new(0.9, true).unwrap()),
-        "adam" => Box::new(Adam::new(0.9, 0.99, 1e-7).unwrap()),
-        "adamw" => Box::new(Adam::adamw(0.9, 0.99, 1e-7, 0.05).unwrap()),
-        "adagrad" => Box::new(Adagrad::new(0.1, 1e-7).unwrap()),
-        "rmsprop" => Box::new(RmsProp::new(0.9, 0.0, false, 1e-7).unwrap()),
-        "rmsprop momentum" => Box::new(RmsProp::new(0.9, 0.8, false, 1e-7).unwrap()),
-        "rmsprop centered" => Box::new(RmsProp::new(0.9, 0.0, true, 1e-7).unwrap()),
-        "rmsprop centered momentum" => Box::new(RmsProp::new(0.9, 0.8, true, 1e-7).unwrap()),
-        "lamb" => Box::new(Adam::lamb(0.9, 0.99, 1e-7, 0.05).unwrap()),
-        "ftrl" => Box::new(Ftrl::new(1.0, 0.01, 0.02, 0.1).unwrap()),
-        "dampened" => Box::new(Momentum::new(0.9, false).unwrap().dampened(0.4).unwrap()),
-        "amsgrad" => Box::new(Adam::new(0.9, 0.99, 1e-7).unwrap().amsgrad(true)),
-        "amsgradw" => Box::new(Adam::adamw(0.9, 0.99, 1e-7, 0.05).unwrap().amsgrad(true)),
-        "adagrad decaying" => Box::new(Adagrad::new(0.1, 1e-7).unwrap().decaying(0.3).unwrap()),
         "own" => own(WeightDecay::L2),
         "own decoupled" => own(WeightDecay::Decoupled),
-        other => panic!("{other}"),
+        name => rules::rule(name),
     }
 }
 
@@ -90,7 +47,7 @@ pub(super) struct Case {
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for rule in RULES {
+    for rule in rules::RULES.into_iter().chain(["own", "own decoupled"]) {
         for number in 0..8 {
             let bit = |bit: usize| number >> bit & 1 == 1;
             let all = cases.len();

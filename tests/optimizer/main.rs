@@ -20,6 +20,8 @@ mod rows;
 mod rows_contract;
 #[cfg(target_os = "linux")]
 mod rows_memory;
+#[path = "../rules/mod.rs"]
+mod rules;
 #[path = "../sets/mod.rs"]
 mod sets;
 mod setup;

@@ -1,7 +1,9 @@
-# take_block(<name> <file>): writes a block of the documents with which users begin into a file.
+# take_block(<name> <file> [<document>]): writes a block of a document, or of those with which users begin, into a file.
 function(take_block name file)
   set(document docs/packaging.md)
-  if(name MATCHES "^(first\\.|expected)")
+  if(ARGC GREATER 2)
+    set(document "${ARGV2}")
+  elseif(name MATCHES "^(first\\.|expected)")
     set(document docs/start.md)
   elseif(name MATCHES "^find_package/")
     set(document README.md)

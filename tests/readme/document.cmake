@@ -1,18 +1,9 @@
 # Compiles the programs of DOCUMENT (NAMES, with "+" between them). RUN: also runs them and compares what they print with
 # the document's block of the same name that ends in .txt; functions without main are compiled only. A name that ends in
 # _20.cpp is C++20. PROGRAM: runs a program in C that includes them all; INCLUDED: they need it, and do not compile alone.
+include("${CMAKE_CURRENT_LIST_DIR}/block.cmake")
 file(REMOVE_RECURSE "${WORK_DIR}")
 file(MAKE_DIRECTORY "${WORK_DIR}")
-function(take name)
-  execute_process(
-    COMMAND "${CMAKE_COMMAND}" "-DDOCUMENT=${SOURCE_DIR}/docs/${DOCUMENT}" "-DNAME=${name}"
-            "-DOUTPUT=${WORK_DIR}/${name}" -P "${SOURCE_DIR}/scripts/extract_block.cmake"
-    RESULT_VARIABLE status)
-  if(NOT status EQUAL 0)
-    message(FATAL_ERROR "${DOCUMENT} has no block ${name}")
-  endif()
-endfunction()
-
 # Every program of the document is named.
 string(REPLACE "+" ";" names "${NAMES}")
 file(READ "${SOURCE_DIR}/docs/${DOCUMENT}" text)
@@ -26,7 +17,7 @@ endif()
 get_filename_component(library_directory "${LIBRARY}" DIRECTORY)
 set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror "-I${SOURCE_DIR}/include")
 foreach(name IN LISTS names)
-  take("${name}")
+  take_block("${name}" "${WORK_DIR}/${name}" "docs/${DOCUMENT}")
   if(INCLUDED)
     continue()
   endif()
@@ -54,7 +45,7 @@ foreach(name IN LISTS names)
     message(FATAL_ERROR "${DOCUMENT}: ${name} does not compile")
   endif()
   if(RUN AND has_main)
-    take("${stem}.txt")
+    take_block("${stem}.txt" "${WORK_DIR}/${stem}.txt" "docs/${DOCUMENT}")
     file(READ "${WORK_DIR}/${stem}.txt" expected)
     execute_process(COMMAND "${WORK_DIR}/${stem}" WORKING_DIRECTORY "${WORK_DIR}" RESULT_VARIABLE status
                     OUTPUT_VARIABLE printed ERROR_VARIABLE complaints)

@@ -1,13 +1,11 @@
 # Applies the patch NAME.diff of docs/loop.md to PROGRAM, with PATCH, runs the program before and after, and compares the losses
 # that they print. FLAGS, BEFORE and AFTER: what to compile and link both with, and either.
+include("${CMAKE_CURRENT_LIST_DIR}/block.cmake")
 file(REMOVE_RECURSE "${WORK_DIR}")
 get_filename_component(folder "${PROGRAM}" DIRECTORY)
 get_filename_component(extension "${PROGRAM}" EXT)
 file(COPY "${SOURCE_DIR}/${PROGRAM}" DESTINATION "${WORK_DIR}/${folder}")
-execute_process(
-  COMMAND "${CMAKE_COMMAND}" "-DDOCUMENT=${SOURCE_DIR}/docs/loop.md" "-DNAME=${NAME}.diff" "-DOUTPUT=${WORK_DIR}/${NAME}.diff"
-          -P "${SOURCE_DIR}/scripts/extract_block.cmake"
-  COMMAND_ERROR_IS_FATAL ANY)
+take_block("${NAME}.diff" "${WORK_DIR}/${NAME}.diff" docs/loop.md)
 
 get_filename_component(library_directory "${LIBRARY}" DIRECTORY)
 foreach(setting FLAGS BEFORE AFTER PATCH)

@@ -4,15 +4,10 @@
 include("${CMAKE_CURRENT_LIST_DIR}/block.cmake")
 file(REMOVE_RECURSE "${WORK_DIR}")
 file(MAKE_DIRECTORY "${WORK_DIR}")
-foreach(block IN ITEMS start.md:first.c start.md:first.cpp recipes.md:evaluate.c loop.md:own_loop.c)
-  string(REPLACE ":" ";" block "${block}")
-  list(GET block 0 document)
-  list(GET block 1 name)
-  execute_process(
-    COMMAND "${CMAKE_COMMAND}" "-DDOCUMENT=${SOURCE_DIR}/docs/${document}" "-DNAME=${name}" "-DOUTPUT=${WORK_DIR}/${name}"
-            -P "${SOURCE_DIR}/scripts/extract_block.cmake"
-    COMMAND_ERROR_IS_FATAL ANY)
-endforeach()
+take_block(first.c "${WORK_DIR}/first.c")
+take_block(first.cpp "${WORK_DIR}/first.cpp")
+take_block(evaluate.c "${WORK_DIR}/evaluate.c" docs/recipes.md)
+take_block(own_loop.c "${WORK_DIR}/own_loop.c" docs/loop.md)
 
 get_filename_component(library_directory "${LIBRARY}" DIRECTORY)
 set(link "-I${SOURCE_DIR}/include" "-I${WORK_DIR}" "${library_directory}/libumbo.so" "-Wl,-rpath,${library_directory}")
