@@ -9,8 +9,8 @@ use crate::named_rules::{RULES, rule};
 
 /// A rule of every kind.
 pub fn rules() -> Vec<Box<dyn UpdateRule>> {
-    let is_of = |kind, rule: &Box<dyn UpdateRule>| scalars(&**rule, 3).step.unwrap().kind == kind;
-    let of = |kind| RULES.into_iter().map(rule).find(|rule| is_of(kind, rule));
+    let kind_of = |rule: &dyn UpdateRule| scalars(rule, 3).step.unwrap().kind;
+    let of = |kind| RULES.into_iter().map(rule).find(|rule| kind_of(&**rule) == kind);
     RuleKind::ALL.iter().map(|&kind| of(kind).unwrap()).collect()
 }
 
