@@ -103,6 +103,13 @@ static CHECK_MAYBE_UNUSED umbo_tensor *make_tensor(umbo_dtype dtype, int32_t ran
     return tensor;
 }
 
+/* A callback of a run. */
+static CHECK_MAYBE_UNUSED umbo_status nothing(umbo_replica_context *context, const umbo_value *args,
+                                              void *user_data, umbo_value **result) {
+    (void)context, (void)args, (void)user_data, (void)result;
+    return UMBO_OK;
+}
+
 /* What a strategy says of itself. */
 static CHECK_MAYBE_UNUSED umbo_strategy_info info_of(const umbo_strategy *strategy) {
     umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;

@@ -45,15 +45,6 @@ int sched_setaffinity(pid_t process, size_t size, const cpu_set_t *processors) {
     return -1;
 }
 
-static umbo_status nothing(umbo_replica_context *context, const umbo_value *args, void *user_data,
-                           umbo_value **result) {
-    (void)context;
-    (void)args;
-    (void)user_data;
-    (void)result;
-    return UMBO_OK;
-}
-
 /* Runs a step, for which it would have to wait if the run were in progress whose thread logs. */
 static int steps_of_the_log;
 static void run_a_step(umbo_log_level level, const char *message, void *user_data) {

@@ -3,17 +3,6 @@
 
 #define PATH "test_observe_trace.json"
 
-static umbo_status nothing(umbo_replica_context *context, const umbo_value *args, void *user_data,
-                           umbo_value **result) {
-    (void)context;
-    (void)args;
-    (void)user_data;
-    (void)result;
-    umbo_trace_span_begin("inside");
-    umbo_trace_span_end();
-    return UMBO_OK;
-}
-
 static void count_errors(umbo_log_level level, const char *message, void *user_data) {
     CHECK(level == UMBO_LOG_ERROR && strstr(message, "umbo_trace_span_begin: name") != NULL);
     ++*(int *)user_data;

@@ -61,15 +61,6 @@ static int destroyed(shared *self) {
     return count;
 }
 
-static umbo_status nothing(umbo_replica_context *context, const umbo_value *args, void *user_data,
-                           umbo_value **result) {
-    (void)context;
-    (void)args;
-    (void)user_data;
-    (void)result;
-    return UMBO_OK;
-}
-
 /* ---- options that are refused */
 
 static void test_refused_options(void) {

@@ -14,15 +14,6 @@ typedef struct {
     umbo_strategy *strategy;
 } notes;
 
-static umbo_status nothing(umbo_replica_context *context, const umbo_value *args, void *user_data,
-                           umbo_value **result) {
-    (void)context;
-    (void)args;
-    (void)user_data;
-    (void)result;
-    return UMBO_OK;
-}
-
 static void start(const umbo_replica_thread *thread, void *user_data) {
     notes *seen = (notes *)user_data;
     int64_t index;

@@ -151,15 +151,6 @@ static void batch_position_and_empty_replicas(umbo_strategy *strategy) {
 
 static void count_destroyed(void *user_data) { ++*(int *)user_data; }
 
-static umbo_status nothing(umbo_replica_context *context, const umbo_value *args, void *user_data,
-                           umbo_value **result) {
-    (void)context;
-    (void)args;
-    (void)user_data;
-    (void)result;
-    return UMBO_OK;
-}
-
 /* user_data_destroy runs exactly once, also when the run is refused. */
 static void destroy_once(umbo_strategy *strategy) {
     int destroyed = 0;

@@ -27,15 +27,6 @@ static umbo_status add_one(umbo_replica_context *context, const umbo_value *args
     return umbo_variable_assign_add(variable, one);
 }
 
-static umbo_status nothing(umbo_replica_context *context, const umbo_value *args, void *user_data,
-                           umbo_value **result) {
-    (void)context;
-    (void)args;
-    (void)user_data;
-    (void)result;
-    return UMBO_OK;
-}
-
 static void sink(umbo_log_level level, const char *message, void *user_data) {
     (void)level;
     (void)user_data;
