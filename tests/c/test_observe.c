@@ -3,6 +3,17 @@
 
 #define PATH "test_observe_trace.json"
 
+static umbo_status a_span(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                           umbo_value **result) {
+    (void)context;
+    (void)args;
+    (void)user_data;
+    (void)result;
+    umbo_trace_span_begin("inside");
+    umbo_trace_span_end();
+    return UMBO_OK;
+}
+
 static void count_errors(umbo_log_level level, const char *message, void *user_data) {
     CHECK(level == UMBO_LOG_ERROR && strstr(message, "umbo_trace_span_begin: name") != NULL);
     ++*(int *)user_data;
@@ -18,7 +29,7 @@ static umbo_status fails(umbo_replica_context *context, const umbo_value *args, 
 }
 
 static void run(umbo_strategy *strategy, int steps) {
-    for (; steps > 0; steps--) CHECK_OK(umbo_strategy_run(strategy, nothing, NULL, NULL, NULL, NULL));
+    for (; steps > 0; steps--) CHECK_OK(umbo_strategy_run(strategy, a_span, NULL, NULL, NULL, NULL));
 }
 
 /* The report may be asked for inside of a callback. */
