@@ -212,7 +212,7 @@ static umbo_status refusals(umbo_replica_context *context, const umbo_value *arg
     umbo_view view = view_of_numbers(numbers), buffer;
     (void)args;
     (void)result;
-    if (replica_id(context) != 0) return umbo_gradients_submit_weighted(gradients, context, 1);
+    if (replica_id(context) != 0) return umbo_gradients_submit_weighted(gradients, context, 0);
 #define REFUSED(wrong, status, words)                                                            \
     do {                                                                                         \
         view = view_of_numbers(numbers);                                                         \
@@ -271,7 +271,7 @@ static void what_is_refused(void) {
     umbo_strategy_release(strategy);
 }
 
-/* The strategy goes on with a trial, which leaves what waits for an apply as it was. */
+/* A trial would replace what waits for an apply: it is refused and leaves that as it was. */
 static void a_trial_while_memory_is_lent(void) {
     umbo_strategy *strategy = make_strategy(2);
     umbo_variable *variable = make_weights(strategy);
@@ -291,13 +291,18 @@ static void a_trial_while_memory_is_lent(void) {
     CHECK_OK(umbo_strategy_run(strategy, lend, &plan, NULL, NULL, NULL));
     CHECK(plan.attached == 2 && plan.destroyed == 0);
     batch = floats_value(4, examples);
-    CHECK_OK(umbo_strategy_check_equivalence(strategy, lend, &plan, batch, plan.gradients, NULL,
-                                             &equivalence));
-    umbo_equivalence_release(equivalence);
-    CHECK(plan.attached > 2 && plan.destroyed == plan.attached - 2);
+    CHECK_STATUS(umbo_strategy_check_equivalence(strategy, lend, &plan, batch, plan.gradients, NULL,
+                                                 &equivalence),
+                 UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_MESSAGE("has not been applied");
+    CHECK(plan.destroyed == plan.attached - 2);
     CHECK_OK(umbo_optimizer_apply(plan.optimizer, plan.gradients, NULL, NULL));
     CHECK(plan.destroyed == plan.attached);
     weights_of(variable, weights);
+    CHECK_OK(umbo_strategy_check_equivalence(strategy, lend, &plan, batch, plan.gradients, NULL,
+                                             &equivalence));
+    umbo_equivalence_release(equivalence);
+    CHECK(plan.attached > 2 && plan.destroyed == plan.attached);
     /* As without the trial. */
     {
         umbo_variable *again = make_weights(strategy);

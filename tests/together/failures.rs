@@ -17,7 +17,6 @@ use umbo::values::variable::{Aggregation, Variable};
 
 use super::dividing::{contribute, gradients};
 use super::engine::{hanging, job, ranks};
-use super::on_gpus::moves_memory_of_gpus;
 use super::{named, on_ranks, on_ranks_of, tensor};
 
 fn counter(strategy: &Strategy) -> Variable {
@@ -256,8 +255,7 @@ fn deaths_in_updates_are_reported_and_nothing_hangs() {
             for error in [error, step().unwrap_err()] {
                 let text = error.to_string();
                 // NCCL does not say which rank it has lost.
-                let is_told = text.contains("rank 1 has died")
-                    || moves_memory_of_gpus() && text.contains("NCCL says");
+                let is_told = text.contains("rank 1 has died") || text.contains("NCCL says");
                 assert!(
                     rank == 1 || error.status() == Status::Unavailable && is_told,
                     "{at}: {text}"
