@@ -462,7 +462,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shard(
 
 /**
  * Keeps the elements of the first pass that reaches the end in memory, for later passes in that
- * order.
+ * order. If they do not fit, each pass makes its own.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cache(umbo_dataset **dataset);
 
@@ -697,11 +697,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_element_spec(
 /**
  * Starts a new pass from the beginning.
  *
- * @return As umbo_iterator_next(), or UMBO_STATUS_FAILED_PRECONDITION: 1,048,576 resets without an
- *   element, if elements are made ahead.
+ * @return As umbo_iterator_next().
  *
- * The iterator keeps its memory and threads. A shuffled dataset has another order, unless its
- * options say otherwise.
+ * The iterator keeps its memory and threads. If elements are made ahead, the function waits for the
+ * one that is being made. A shuffled dataset has another order, unless its options say otherwise.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_reset(umbo_iterator *iterator);
 

@@ -54,7 +54,8 @@ typedef struct umbo_gradients_options {
    * How many runs make one update; 1 or more. Apply after each run: the contributions of all of
    * them are added and divided by their total weight. With UMBO_LOSS_GLOBAL_MEAN the callback
    * divides by the examples of all of them. More than 1 takes 8 bytes for each element of the
-   * variables; of row-sparse variables only the rows that were named count.
+   * variables; of row-sparse variables only the rows that were named count. Several ranks with
+   * replicas_in_sync take 1 alone.
    */
   int64_t accumulation_steps;
   /**
@@ -99,7 +100,8 @@ UMBO_DEFAULT(umbo_gradients_info, UMBO_GRADIENTS_INFO_INIT)
  * @param[in] variables At least one; all different, of this strategy, float32 or float64.
  * @param[in] options Not NULL: `loss_reduction` must be given.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: variables or options that do not fit, such as
- *   a scalar that is row-sparse. UMBO_STATUS_UNIMPLEMENTED: a variable of another type.
+ *   a scalar that is row-sparse. UMBO_STATUS_UNIMPLEMENTED: a variable of another type, or
+ *   accumulation_steps with replicas_in_sync over several ranks.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_create(
     const umbo_strategy *strategy, int64_t count, umbo_variable *const *variables,

@@ -163,7 +163,7 @@ pub fn umbo_dataset_shard(dataset: *mut *mut umbo_dataset, shard_count: i64, ind
 }
 
 /// Keeps the elements of the first pass that reaches the end in memory, for later passes in that
-/// order.
+/// order. If they do not fit, each pass makes its own.
 #[c_call(transforms(dataset))]
 pub fn umbo_dataset_cache(dataset: *mut *mut umbo_dataset) {
     dataset.cache()

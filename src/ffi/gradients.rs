@@ -29,7 +29,8 @@ pub struct umbo_gradients_options {
     /// How many runs make one update; 1 or more. Apply after each run: the contributions of all of
     /// them are added and divided by their total weight. With UMBO_LOSS_GLOBAL_MEAN the callback
     /// divides by the examples of all of them. More than 1 takes 8 bytes for each element of the
-    /// variables; of row-sparse variables only the rows that were named count.
+    /// variables; of row-sparse variables only the rows that were named count. Several ranks with
+    /// replicas_in_sync take 1 alone.
     pub accumulation_steps: i64,
     /// For each variable 1 if it is row-sparse, such as an embedding table, or 0. NULL: none is.
     /// Replicas add rows to it (umbo_gradients_add_rows()), and an apply costs what the rows cost.
@@ -45,7 +46,8 @@ pub struct umbo_gradients_options {
 /// @param[in] variables At least one; all different, of this strategy, float32 or float64.
 /// @param[in] options Not NULL: `loss_reduction` must be given.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: variables or options that do not fit, such as
-///   a scalar that is row-sparse. UMBO_STATUS_UNIMPLEMENTED: a variable of another type.
+///   a scalar that is row-sparse. UMBO_STATUS_UNIMPLEMENTED: a variable of another type, or
+///   accumulation_steps with replicas_in_sync over several ranks.
 #[c_call(out(gradients), handles(variables, count), options(options), get(strategy))]
 pub fn umbo_gradients_create(
     strategy: *const umbo_strategy,

@@ -37,11 +37,10 @@ pub fn umbo_iterator_element_spec(
 
 /// Starts a new pass from the beginning.
 ///
-/// @return As umbo_iterator_next(), or UMBO_STATUS_FAILED_PRECONDITION: 1,048,576 resets without an
-///   element, if elements are made ahead.
+/// @return As umbo_iterator_next().
 ///
-/// The iterator keeps its memory and threads. A shuffled dataset has another order, unless its
-/// options say otherwise.
+/// The iterator keeps its memory and threads. If elements are made ahead, the function waits for the
+/// one that is being made. A shuffled dataset has another order, unless its options say otherwise.
 #[c_call(get(iterator))]
 pub fn umbo_iterator_reset(iterator: *mut umbo_iterator) {
     iterator.reset()

@@ -99,7 +99,7 @@ struct Ring {
     state: Mutex<WaitingFor>,
     /// The consumer waits here for an element or the end.
     arrived: Condvar,
-    /// The producer waits here for free space, another round, or the request to stop.
+    /// The producer waits here for free space, or for the request to go on or to stop.
     wanted: Condvar,
 }
 
