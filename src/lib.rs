@@ -61,6 +61,21 @@ macro_rules! listed {
     };
 }
 
+/// The error for a wrong value, shape, dtype or name of an argument: the argument's name, then the message as for
+/// `format!`.
+macro_rules! invalid {
+    ($argument:expr, $($problem:tt)+) => {
+        $crate::error::Error::invalid($argument, format!($($problem)+))
+    };
+}
+
+/// The error for an axis, index or position that is out of range: as `invalid!`.
+macro_rules! out_of_range {
+    ($argument:expr, $($problem:tt)+) => {
+        $crate::error::Error::out_of_range($argument, format!($($problem)+))
+    };
+}
+
 pub mod checkpoint;
 pub mod cluster;
 pub mod collectives;

@@ -35,12 +35,10 @@ pub fn save_npy(tensor: &Tensor, path: &Path) -> Result<()> {
 /// INVALID_ARGUMENT: no arrays, a name that is empty, appears twice, or could not be that of a file.
 pub fn save_npz(arrays: &[(&str, &Tensor)], path: &Path) -> Result<()> {
     if arrays.is_empty() {
-        return Err(Error::invalid("count", "0; an archive has one array or more"));
+        return Err(invalid!("count", "0; an archive has one array or more"));
     }
     for (position, (name, _)) in arrays.iter().enumerate() {
-        let wrong = |problem: &str| {
-            Err(Error::invalid("names", format!("'{name}', at {position}, {problem}")))
-        };
+        let wrong = |problem: &str| Err(invalid!("names", "'{name}', at {position}, {problem}"));
         if name.is_empty() || name.contains(['/', '\\', '\0', ':']) {
             return wrong("is empty or has one of / \\ : in it, so it is no name of an array");
         }

@@ -31,11 +31,11 @@ pub struct AtomicFile {
 impl AtomicFile {
     /// Creates the file that will replace `target`.
     pub fn create(target: &Path) -> Result<AtomicFile> {
-        let name = target.file_name().ok_or_else(|| {
-            Error::invalid("path", format!("'{}' has no file name", target.display()))
-        })?;
+        let name = target
+            .file_name()
+            .ok_or_else(|| invalid!("path", "'{}' has no file name", target.display()))?;
         if target.is_dir() {
-            return Err(Error::invalid("path", format!("'{}' is a folder", target.display())));
+            return Err(invalid!("path", "'{}' is a folder", target.display()));
         }
         let folder = folder_of(target).to_owned();
         remove_left_over(&folder, |of| of == name);

@@ -64,14 +64,12 @@ impl Checkpoint {
         check_name(name)?;
         let mut entries = self.entries.lock();
         if let Some(other) = entries.get(name) {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "name",
-                format!(
-                    "the {} would be saved as '{name}', like {} that was added before; names \
+                "the {} would be saved as '{name}', like {} that was added before; names \
                      in a checkpoint differ",
-                    object.kind(),
-                    with_article(other.kind())
-                ),
+                object.kind(),
+                with_article(other.kind())
             ));
         }
         entries.insert(name.to_owned(), object);

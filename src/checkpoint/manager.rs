@@ -50,13 +50,10 @@ impl Manager {
         options: ManagerOptions,
     ) -> Result<Arc<Manager>> {
         if options.max_to_keep == 0 {
-            return Err(Error::invalid(
-                "options.max_to_keep",
-                "0; at least the newest file is kept",
-            ));
+            return Err(invalid!("options.max_to_keep", "0; at least the newest file is kept"));
         }
         if options.every_steps == Some(0) {
-            return Err(Error::invalid("options.every_steps", "0; must be at least 1"));
+            return Err(invalid!("options.every_steps", "0; must be at least 1"));
         }
         folder::make(folder)?;
         let folder: Arc<Path> = folder.into();
@@ -96,7 +93,7 @@ impl Manager {
     /// FAILED_PRECONDITION, even if no file is due yet: the folder has files, and the checkpoint is not at home there.
     pub fn save(&self, step: u64, metric: Option<f64>, must: bool) -> Result<bool> {
         if step >= 1 << 53 {
-            return Err(Error::invalid("step", format!("{step}; at most {}", (1u64 << 53) - 1)));
+            return Err(invalid!("step", "{step}; at most {}", (1u64 << 53) - 1));
         }
         let strategy = self.checkpoint.strategy();
         if strategy.num_ranks() > 1 {

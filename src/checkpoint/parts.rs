@@ -40,7 +40,7 @@ pub(super) fn part_name(path: &Path, save: u64, rank: usize, ranks: usize) -> Re
 }
 
 fn pieces(path: &Path) -> Result<(&OsStr, &OsStr)> {
-    let none = || Error::invalid("path", format!("'{}' has no file name", path.display()));
+    let none = || invalid!("path", "'{}' has no file name", path.display());
     Ok((path.file_stem().ok_or_else(none)?, path.extension().unwrap_or_default()))
 }
 

@@ -34,7 +34,7 @@ impl CheckedCommunicator {
         let (rank, size) = (engine.rank(), engine.size());
         let RankPlace { node_rank, node_size, .. } = engine.place();
         if rank >= size {
-            return Err(Error::invalid("rank", format!("{rank} is not in [0, {size}), the ranks")));
+            return Err(invalid!("rank", "{rank} is not in [0, {size}), the ranks"));
         }
         if node_size > size {
             let problem = format!("{node_size}; a machine has at most all {size} ranks");

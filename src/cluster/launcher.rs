@@ -34,13 +34,14 @@ pub fn place(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Launche
         if let Some(place) = read(variable, rank, size)? {
             match found {
                 Some((other, other_rank, other_size)) if other != place => {
-                    return Err(Error::invalid(
+                    return Err(invalid!(
                         rank,
-                        format!(
-                            "says rank {} of {} ({size}), and {other_rank} and {other_size} say rank {} of \
+                        "says rank {} of {} ({size}), and {other_rank} and {other_size} say rank {} of \
                              {}; unset the variables of the launcher that has not started this process",
-                            place.rank, place.size, other.rank, other.size
-                        ),
+                        place.rank,
+                        place.size,
+                        other.rank,
+                        other.size
                     ));
                 }
                 Some(_) => {}
@@ -52,15 +53,14 @@ pub fn place(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Launche
         found = read(variable, SLURM.0, SLURM.1)?.map(|place| (place, SLURM.0, SLURM.1));
     }
     match (number(variable, PMIX)?, found) {
-        (Some(rank), Some((place, other, _))) if rank != place.rank => Err(Error::invalid(
+        (Some(rank), Some((place, other, _))) if rank != place.rank => Err(invalid!(
             PMIX,
-            format!("says rank {rank}, and {other} says rank {}; unset the wrong one", place.rank),
+            "says rank {rank}, and {other} says rank {}; unset the wrong one",
+            place.rank
         )),
-        (Some(rank), None) => Err(Error::invalid(
+        (Some(rank), None) => Err(invalid!(
             PMIX,
-            format!(
-                "says rank {rank}, and no variable says of how many; set PMI_RANK and PMI_SIZE"
-            ),
+            "says rank {rank}, and no variable says of how many; set PMI_RANK and PMI_SIZE"
         )),
         (_, found) => Ok(found.map(|(place, ..)| place)),
     }
@@ -89,7 +89,7 @@ fn number(variable: &dyn Fn(&str) -> Option<String>, name: &'static str) -> Resu
     text.trim()
         .parse()
         .map(Some)
-        .map_err(|_| Error::invalid(name, format!("is '{text}'; a number, 0 or more, is expected")))
+        .map_err(|_| invalid!(name, "is '{text}'; a number, 0 or more, is expected"))
 }
 
 #[cfg(test)]

@@ -48,12 +48,13 @@ impl ClusterResolver {
 
     fn with_launcher(mut self, launched: Option<LaunchedRank>) -> Result<ClusterResolver> {
         match (self.place, launched) {
-            (Some(own), Some(launched)) if own != launched => Err(Error::invalid(
+            (Some(own), Some(launched)) if own != launched => Err(invalid!(
                 VARIABLE,
-                format!(
-                    "says rank {} of {}, and the launcher's variables say rank {} of {}; unset what is wrong",
-                    own.rank, own.size, launched.rank, launched.size
-                ),
+                "says rank {} of {}, and the launcher's variables say rank {} of {}; unset what is wrong",
+                own.rank,
+                own.size,
+                launched.rank,
+                launched.size
             )),
             (own, launched) => {
                 self.place = launched.or(own);
@@ -70,7 +71,7 @@ impl ClusterResolver {
         match env::var(VARIABLE) {
             Ok(text) if !text.trim().is_empty() => ClusterResolver::parse(&text, VARIABLE),
             Ok(_) | Err(env::VarError::NotPresent) => Ok(ClusterResolver::default()),
-            Err(env::VarError::NotUnicode(_)) => Err(Error::invalid(VARIABLE, "is not UTF-8")),
+            Err(env::VarError::NotUnicode(_)) => Err(invalid!(VARIABLE, "is not UTF-8")),
         }
     }
 

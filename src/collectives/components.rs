@@ -1,6 +1,6 @@
 //! Common properties of the components of one leaf.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tensor::{DType, Shape, Tensor, TensorMut};
 
 /// How many bytes the elements of all `components` have.
@@ -10,16 +10,14 @@ pub(super) fn bytes_of(components: &[Tensor]) -> u64 {
 
 /// The dtype that all components have.
 pub(super) fn common_dtype(components: &[Tensor], doing: &str) -> Result<DType> {
-    let first = components.first().ok_or_else(|| {
-        Error::invalid("value", "it has no components; one per replica is expected")
-    })?;
+    let first = components
+        .first()
+        .ok_or_else(|| invalid!("value", "it has no components; one per replica is expected"))?;
     if components.iter().any(|component| component.dtype() != first.dtype()) {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "value",
-            format!(
-                "the dtypes of the replicas differ: {}; {doing} needs one dtype",
-                per_replica(components, |component| component.dtype().to_string())
-            ),
+            "the dtypes of the replicas differ: {}; {doing} needs one dtype",
+            per_replica(components, |component| component.dtype().to_string())
         ));
     }
     Ok(first.dtype())
@@ -45,21 +43,17 @@ pub(super) fn check_output(
     components: &[Tensor],
 ) -> Result<()> {
     if output.dtype() != dtype || output.shape() != shape {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "output",
-            format!(
-                "{} of shape {}; the result is {dtype} of shape {shape}",
-                output.dtype(),
-                output.shape()
-            ),
+            "{} of shape {}; the result is {dtype} of shape {shape}",
+            output.dtype(),
+            output.shape()
         ));
     }
     if let Some(replica) = components.iter().position(|component| output.overlaps(component)) {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "output",
-            format!(
-                "it shares memory with the component of replica {replica}; give a tensor of its own"
-            ),
+            "it shares memory with the component of replica {replica}; give a tensor of its own"
         ));
     }
     Ok(())

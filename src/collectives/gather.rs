@@ -4,7 +4,7 @@
 
 use crate::collectives::components::{bytes_of, check_output, common_dtype, shapes};
 use crate::device::DeviceId;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::copy::concatenate::concatenate;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::view::View;
@@ -67,16 +67,15 @@ fn only_difference(components: &[Tensor]) -> Option<usize> {
 
 fn gathered_shape(components: &[Tensor], axis: i64) -> Result<Shape> {
     let first = components[0].shape();
-    let differ = |what: &str| {
-        Error::invalid("value", format!("{what} of the replicas differ: {}", shapes(components)))
-    };
+    let differ =
+        |what: &str| invalid!("value", "{what} of the replicas differ: {}", shapes(components));
     if components.iter().any(|component| component.shape().rank() != first.rank()) {
         return Err(differ("the ranks"));
     }
     if first.rank() == 0 {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "value",
-            "scalars cannot be gathered; reshape them to [1] on each replica first",
+            "scalars cannot be gathered; reshape them to [1] on each replica first"
         ));
     }
     let axis = first.axis(axis)?;
@@ -86,19 +85,17 @@ fn gathered_shape(components: &[Tensor], axis: i64) -> Result<Shape> {
         if shape.with_size(axis, 0) != first.with_size(axis, 0) {
             let axes = format!("dimensions other than {axis}, the gathered one,");
             return Err(match only_difference(components) {
-                Some(right) => Error::invalid(
+                Some(right) => invalid!(
                     "value",
-                    format!(
-                        "{axes} of the replicas differ: {}; they can be gathered along axis {right}",
-                        shapes(components)
-                    ),
+                    "{axes} of the replicas differ: {}; they can be gathered along axis {right}",
+                    shapes(components)
                 ),
                 None => differ(&axes),
             });
         }
         size = size
             .checked_add(shape[axis])
-            .ok_or_else(|| Error::invalid("value", "the gathered dimension is too large"))?;
+            .ok_or_else(|| invalid!("value", "the gathered dimension is too large"))?;
     }
     let mut sizes = first.with_size(axis, 0).to_vec();
     sizes[axis] = size;

@@ -196,20 +196,18 @@ fn reduce_on_gpu(
 fn reduced_axes(components: &[Tensor], axes: &[i64]) -> Result<AxisMask> {
     let first = components[0].shape();
     if components.iter().any(|component| component.shape().rank() != first.rank()) {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "value",
-            format!(
-                "the ranks of the replicas differ: {}; reductions need as many dimensions on each \
+            "the ranks of the replicas differ: {}; reductions need as many dimensions on each \
                  replica: reshape before",
-                shapes(components)
-            ),
+            shapes(components)
         ));
     }
     let mut reduced = [false; MAX_RANK];
     for &axis in axes {
         let counted = first.axis(axis)?;
         if std::mem::replace(&mut reduced[counted], true) {
-            return Err(Error::invalid("axes", format!("{axes:?} names axis {counted} twice")));
+            return Err(invalid!("axes", "{axes:?} names axis {counted} twice"));
         }
     }
     Ok(reduced)

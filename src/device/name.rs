@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::device::{DeviceId, DeviceKind};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// A full device name: `/job:localhost/replica:0/task:0/device:CPU:0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl DeviceName {
     /// form mean the same. `CPU` and `CPU:*` mean index 0. The empty name means all defaults. Fails with
     /// INVALID_ARGUMENT, naming the part that is wrong. It does not check whether the device exists.
     pub fn parse(name: &str, defaults: &DeviceName) -> Result<DeviceName> {
-        let wrong = |problem: String| Error::invalid("device", format!("'{name}': {problem}"));
+        let wrong = |problem: String| invalid!("device", "'{name}': {problem}");
         let (mut job, mut replica, mut task, mut device) = (None, None, None, None);
         for part in name.split('/').filter(|part| !part.is_empty()) {
             let number = |text: &str| {

@@ -89,7 +89,7 @@ fn needs_note(device: DeviceId, what: &'static str, since: &str, is_given: bool)
     if device.kind == DeviceKind::Cpu {
         return match is_given {
             false => Ok(false),
-            true => Err(Error::invalid(what, format!("{device} has no {what}s; give NULL"))),
+            true => Err(invalid!(what, "{device} has no {what}s; give NULL")),
         };
     }
     if cuda::gpu::any_open(device.index..device.index + 1).is_some() {

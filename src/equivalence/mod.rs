@@ -84,10 +84,10 @@ pub fn check(
     }
     require_cross_replica_of(strategy.id())?;
     if gradients.is_some_and(|gradients| gradients.strategy() != strategy.id()) {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "gradients",
             "made for another strategy than the one that is checked; make gradients for each \
-             strategy",
+             strategy"
         ));
     }
     for (argument, tolerance) in [

@@ -211,16 +211,14 @@ pub fn share(processors: &CpuSet, index: usize, count: usize) -> CpuSet {
 /// system forbids binding.
 pub fn bind_current_thread(processors: &CpuSet) -> Result<()> {
     if processors.is_empty() {
-        return Err(Error::invalid("processors", "none; a thread needs one or more to run on"));
+        return Err(invalid!("processors", "none; a thread needs one or more to run on"));
     }
     let Err(cause) = processors.bind() else { return Ok(()) };
     Err(match cause.raw_os_error() {
-        Some(libc::EINVAL) => Error::invalid(
+        Some(libc::EINVAL) => invalid!(
             "processors",
-            format!(
-                "none of {processors} may be used by this process, which has {}",
-                process_processors()
-            ),
+            "none of {processors} may be used by this process, which has {}",
+            process_processors()
         ),
         _ => Error::of_system(format_args!("binding a thread to processors {processors}"), &cause),
     })

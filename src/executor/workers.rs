@@ -26,7 +26,7 @@ use super::floating_point::in_default_mode;
 use super::handover::{Countdown, Inbox};
 use super::thread::{self, Handle, Purpose, ThreadOptions};
 use super::wait::{Signal, Spin};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::observe;
 use crate::observe::log::{self, Level};
 use parking_lot::{Mutex, MutexGuard};
@@ -125,10 +125,7 @@ impl Blocks {
 /// Fails with INVALID_ARGUMENT for 0 and for more than [`MAX_COUNT`].
 pub fn set_count(count: usize) -> Result<()> {
     if count == 0 || count > MAX_COUNT {
-        return Err(Error::invalid(
-            "count",
-            format!("{count} workers; 1 to {MAX_COUNT} are possible"),
-        ));
+        return Err(invalid!("count", "{count} workers; 1 to {MAX_COUNT} are possible"));
     }
     REQUESTED.store(count, Ordering::Relaxed);
     Ok(())

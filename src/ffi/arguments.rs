@@ -6,7 +6,7 @@ use std::ffi::c_char;
 
 use super::handle;
 use super::object::{Opaque, umbo_dataset};
-use crate::error::{Error, Result, memory};
+use crate::error::{Result, memory};
 use crate::input::Dataset;
 
 pub(crate) use super::collective::reduction;
@@ -115,7 +115,7 @@ pub(crate) unsafe fn transforms(
 pub(crate) fn flag(code: i32, argument: &'static str) -> Result<bool> {
     match code {
         0 | 1 => Ok(code == 1),
-        _ => Err(Error::invalid(argument, format!("{code}; valid are 0 (no) and 1 (yes)"))),
+        _ => Err(invalid!(argument, "{code}; valid are 0 (no) and 1 (yes)")),
     }
 }
 
@@ -125,25 +125,25 @@ pub(crate) fn natural<N: TryFrom<i64>>(
     argument: &'static str,
 ) -> Result<N> {
     let number = number.into();
-    let problem = || Error::invalid(argument, format!("{number}; must be 0 or more"));
+    let problem = || invalid!(argument, "{number}; must be 0 or more");
     N::try_from(number).map_err(|_| problem())
 }
 
 /// A number of at least 1.
 pub(crate) fn positive<N: TryFrom<i64>>(number: i64, argument: &'static str) -> Result<N> {
-    let problem = || Error::invalid(argument, format!("{number}; must be 1 or more"));
+    let problem = || invalid!(argument, "{number}; must be 1 or more");
     N::try_from(number).ok().filter(|_| number >= 1).ok_or_else(problem)
 }
 
 /// How many elements arrays have, of which there is at least one.
 pub(crate) fn counted(count: i64, argument: &'static str) -> Result<i64> {
-    let problem = || Error::invalid(argument, format!("{count}; 1 or more are expected"));
+    let problem = || invalid!(argument, "{count}; 1 or more are expected");
     Some(count).filter(|count| *count >= 1).ok_or_else(problem)
 }
 
 /// A place in a list.
 pub(crate) fn index(index: i64, argument: &'static str) -> Result<usize> {
-    let problem = || Error::out_of_range(argument, format!("{index}; indices are 0 or more"));
+    let problem = || out_of_range!(argument, "{index}; indices are 0 or more");
     usize::try_from(index).map_err(|_| problem())
 }
 
@@ -155,14 +155,16 @@ pub(crate) fn at<T>(
     find: impl FnOnce(usize) -> Option<T>,
 ) -> Result<T> {
     let index = index.into();
-    usize::try_from(index).ok().filter(|index| *index < count).and_then(find).ok_or_else(|| {
-        Error::out_of_range(argument, format!("{index} is not in [0, {count}), {elements}"))
-    })
+    usize::try_from(index)
+        .ok()
+        .filter(|index| *index < count)
+        .and_then(find)
+        .ok_or_else(|| out_of_range!(argument, "{index} is not in [0, {count}), {elements}"))
 }
 
 /// A function of the program's that has to be there.
 pub(crate) fn present<F>(function: Option<F>, argument: &'static str) -> Result<F> {
-    function.ok_or_else(|| Error::invalid(argument, "is NULL; a function is expected"))
+    function.ok_or_else(|| invalid!(argument, "is NULL; a function is expected"))
 }
 
 /// A list as long as the caller's: RESOURCE_EXHAUSTED if there is no memory for it.

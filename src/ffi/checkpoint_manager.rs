@@ -46,7 +46,7 @@ pub fn umbo_checkpoint_manager_create(
     manager: *mut *mut umbo_checkpoint_manager,
 ) {
     if folder.is_empty() {
-        return Err(Error::invalid("folder", "empty; name a folder, such as \".\""));
+        return Err(invalid!("folder", "empty; name a folder, such as \".\""));
     }
     let options = options_from(&options)?;
     manager.write(make(Manager::new(checkpoint, Path::new(folder), options)?)?);

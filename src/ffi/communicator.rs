@@ -69,7 +69,7 @@ unsafe fn bytes_of<'a>(
     let add =
         |sum: usize, &one: &usize| sum.checked_add(one).filter(|&sum| sum <= isize::MAX as usize);
     let sum = bytes.iter().try_fold(0, add);
-    let problem = || Error::invalid(argument, "adds up to more bytes than there can be");
+    let problem = || invalid!(argument, "adds up to more bytes than there can be");
     Ok((bytes, sum.ok_or_else(problem)?))
 }
 
@@ -86,7 +86,7 @@ unsafe fn bytes_mut<'a>(
         return Ok(&mut []);
     }
     if bytes > isize::MAX as usize {
-        return Err(Error::invalid(argument, "of more bytes than there can be"));
+        return Err(invalid!(argument, "of more bytes than there can be"));
     }
     check(pointer.cast::<u8>(), argument, "a place for the bytes is expected")?;
     // SAFETY: the caller's promise.
@@ -104,7 +104,7 @@ fn check_apart(
     if apart || sent == 0 || capacity == 0 {
         return Ok(());
     }
-    Err(Error::invalid("receive", "overlaps with `send`; other memory is expected"))
+    Err(invalid!("receive", "overlaps with `send`; other memory is expected"))
 }
 
 /// Sends a part of `send` to each rank, and receives one from each.

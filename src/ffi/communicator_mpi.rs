@@ -66,7 +66,7 @@ pub fn umbo_communicator_create_mpi(
     let made = match (mpi_communicator.is_null(), options.find) {
         (true, None) => mpi::world(&how),
         (true, Some(_)) => {
-            Err(Error::invalid("mpi_communicator", "is NULL; options.find needs a communicator"))
+            Err(invalid!("mpi_communicator", "is NULL; options.find needs a communicator"))
         }
         // SAFETY: the caller gives a communicator of the library that is found.
         (false, None) => unsafe { mpi::of_communicator(mpi_communicator, &how) },

@@ -59,5 +59,5 @@ pub(crate) fn invalid(code: i32, argument: &'static str, valid: &[(&str, i32)]) 
         [first, .., last] => format!("{} to {}", named(first), named(last)),
         [] => "none".to_owned(),
     };
-    Error::invalid(argument, format!("{code}; valid are {valid}"))
+    invalid!(argument, "{code}; valid are {valid}")
 }

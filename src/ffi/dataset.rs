@@ -38,10 +38,9 @@ fn shuffle_buffer(size: i64) -> Result<i64> {
     match size {
         UMBO_ALL => Ok(0),
         1.. => Ok(size),
-        _ => Err(Error::invalid(
-            "options.buffer_capacity",
-            format!("{size}; must be 1 or more, or UMBO_ALL (-1)"),
-        )),
+        _ => {
+            Err(invalid!("options.buffer_capacity", "{size}; must be 1 or more, or UMBO_ALL (-1)"))
+        }
     }
 }
 

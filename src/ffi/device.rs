@@ -56,7 +56,7 @@ pub(crate) fn listed_device(device: umbo_device, argument: &'static str) -> Resu
     }
     let kind = constant(device.r#type, "type").map_err(|error| error.within(argument))?;
     let index = u32::try_from(device.ordinal)
-        .map_err(|_| Error::invalid(argument, format!("its device is {}", device.ordinal)))?;
+        .map_err(|_| invalid!(argument, "its device is {}", device.ordinal))?;
     registry::require(DeviceId { kind, index })
 }
 
@@ -148,7 +148,7 @@ pub fn umbo_set_logical_device_count(
     let kind = constant(r#type, "type")?;
     let natural = |value: i64, argument: &'static str| {
         let problem = if value < 0 { "is negative" } else { "is more than there can be" };
-        u32::try_from(value).map_err(|_| Error::invalid(argument, format!("{value} {problem}")))
+        u32::try_from(value).map_err(|_| invalid!(argument, "{value} {problem}"))
     };
     let physical_ordinal = natural(physical_ordinal.into(), "physical_ordinal")?;
     let natural_count = natural(count, "count")?;

@@ -68,15 +68,14 @@ pub(crate) unsafe fn shape(
     argument: &'static str,
 ) -> Result<Shape> {
     if !(0..=UMBO_MAX_NDIM).contains(&ndim) {
-        return Err(Error::invalid(counted_by, format!("{ndim}; valid are 0 to {UMBO_MAX_NDIM}")));
+        return Err(invalid!(counted_by, "{ndim}; valid are 0 to {UMBO_MAX_NDIM}"));
     }
     // SAFETY: the caller's promise is the same.
     let sizes = unsafe { array(sizes, (ndim, counted_by), argument) }?;
     let mut checked = [0usize; MAX_RANK];
     for (axis, (to, &size)) in checked.iter_mut().zip(sizes).enumerate() {
-        *to = usize::try_from(size).map_err(|_| {
-            Error::invalid(argument, format!("dimension {axis} is {size}; sizes are 0 or more"))
-        })?;
+        *to = usize::try_from(size)
+            .map_err(|_| invalid!(argument, "dimension {axis} is {size}; sizes are 0 or more"))?;
     }
     Shape::new(&checked[..sizes.len()])
 }

@@ -201,19 +201,19 @@ fn diagnose(handle: u64, argument: &'static str, expected: Kind) -> Error {
     }
     let foreign = || {
         let problem = "is not a handle of this library, nor should it be the address of one";
-        Error::invalid(argument, format!("{handle:#x} {problem}"))
+        invalid!(argument, "{handle:#x} {problem}")
     };
     let Some(kind) = Kind::from_code(handle >> KIND_SHIFT) else { return foreign() };
     let Some(slot) = TABLE.slot(slot_of(handle)) else { return foreign() };
     let state = slot.state.load(Ordering::SeqCst);
     if generation(handle) < generation(state) {
-        Error::invalid(
+        invalid!(
             argument,
             "the handle was released, or was lent to a callback that has returned; keep a reference of \
-             your own for as long as it is used",
+             your own for as long as it is used"
         )
     } else if counts(handle, state) && kind != expected {
-        Error::invalid(argument, format!("is {} handle, not {}", kind.name(), expected.name()))
+        invalid!(argument, "is {} handle, not {}", kind.name(), expected.name())
     } else {
         foreign()
     }

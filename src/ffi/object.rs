@@ -7,7 +7,7 @@ use super::constants::invalid;
 use crate::checkpoint::{Checkpoint, Manager};
 use crate::cluster::communicator::Communicator;
 use crate::cluster::resolver::ClusterResolver;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::input::{Dataset, DistributedDataset, ElementSpec, PassIterator};
 use crate::metrics::Metrics;
 use crate::optimizer::{Gradients, Optimizer};
@@ -87,13 +87,11 @@ pub(super) fn owned_kind(code: umbo_handle_type) -> Result<Kind> {
     kind_selection(code)?
         .filter(|kind| !matches!(kind, Kind::Scope | Kind::ReplicaContext | Kind::VariableRequest))
         .ok_or_else(|| {
-            Error::invalid(
+            invalid!(
                 "type",
-                format!(
                     "{code}; a type of handles that are released is expected, so neither UMBO_HANDLE_ANY \
                      (0) nor _SCOPE (4), _REPLICA_CONTEXT (5) or _VARIABLE_REQUEST (14)"
-                ),
-            )
+                )
         })
 }
 

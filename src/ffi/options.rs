@@ -15,7 +15,7 @@ use std::slice;
 pub(crate) use umbo_macros::c_struct;
 
 use super::pointers::check;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// No struct will be longer; a size past this was not set.
 const LONGEST: usize = 4096;
@@ -45,14 +45,12 @@ pub(crate) unsafe fn read<T: Extensible + Default>(
         let unknown =
             unsafe { slice::from_raw_parts(pointer.cast::<u8>().add(known), size - known) };
         if let Some(position) = unknown.iter().position(|&byte| byte != 0) {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 argument,
-                format!(
-                    "byte {} is set, which this version ({}) does not know; its struct has {} bytes",
-                    known + position,
-                    env!("CARGO_PKG_VERSION"),
-                    size_of::<T>()
-                ),
+                "byte {} is set, which this version ({}) does not know; its struct has {} bytes",
+                known + position,
+                env!("CARGO_PKG_VERSION"),
+                size_of::<T>()
             ));
         }
     }
@@ -173,12 +171,10 @@ unsafe fn size_of_struct<T>(pointer: *const T, argument: &'static str) -> Result
     if (size_of::<usize>()..=LONGEST).contains(&size) {
         return Ok(size);
     }
-    Err(Error::invalid(
+    Err(invalid!(
         argument,
-        format!(
-            "struct_size is {size}; set it to the struct's sizeof ({} in this version), as the UMBO_..._INIT macro does",
-            size_of::<T>()
-        ),
+        "struct_size is {size}; set it to the struct's sizeof ({} in this version), as the UMBO_..._INIT macro does",
+        size_of::<T>()
     ))
 }
 

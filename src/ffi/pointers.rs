@@ -101,16 +101,16 @@ pub(crate) fn check<T>(
     expected: &'static str,
 ) -> Result<()> {
     if pointer.is_null() {
-        return Err(Error::invalid(argument, format!("is NULL; {expected}")));
+        return Err(invalid!(argument, "is NULL; {expected}"));
     }
     // No address is as large as a handle.
     if let Some(kind) = handle::kind_of(pointer.addr()) {
-        return Err(Error::invalid(argument, format!("is {kind} handle itself; {expected}")));
+        return Err(invalid!(argument, "is {kind} handle itself; {expected}"));
     }
     if !pointer.is_aligned() {
         let align = align_of::<T>();
         let problem = format!("{pointer:p} is not a multiple of {align}, as its type asks");
-        return Err(Error::invalid(argument, format!("{problem}; {expected}")));
+        return Err(invalid!(argument, "{problem}; {expected}"));
     }
     Ok(())
 }

@@ -69,9 +69,11 @@ fn merged_arguments(calls: &[&mut MergeCall]) -> Result<Option<Value>> {
         return Ok(None);
     }
     if given.len() < calls.len() {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "args",
-            format!("{} of {} replicas passed a value; all or none must", given.len(), calls.len()),
+            "{} of {} replicas passed a value; all or none must",
+            given.len(),
+            calls.len()
         ));
     }
     Value::merge(&given, false, "args").map(Some)

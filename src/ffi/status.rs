@@ -253,7 +253,7 @@ pub unsafe extern "C" fn umbo_set_last_error(
     };
     let (status, message) = match Status::from_code(status) {
         Some(Status::Ok) => {
-            let error = Error::invalid("status", "UMBO_OK is no failure");
+            let error = invalid!("status", "UMBO_OK is no failure");
             return set("umbo_set_last_error", error);
         }
         Some(known) if message.is_empty() => {
@@ -397,8 +397,7 @@ mod tests {
 
     #[test]
     fn a_failure_that_a_callback_passes_on_stays_whole() {
-        let error =
-            callback::run(|| set("umbo_reduce", Error::out_of_range("axis", "3 is too many")));
+        let error = callback::run(|| set("umbo_reduce", out_of_range!("axis", "3 is too many")));
         let error = error.unwrap_err();
         assert!(matches!(error.unnamed(), Error::OutOfRange { .. }));
         // The function that the callback called is the one that failed, not the one around it.

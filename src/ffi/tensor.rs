@@ -137,7 +137,7 @@ pub fn umbo_tensor_from_memory(
     let bytes = layout
         .extent()
         .checked_mul(dtype.size())
-        .ok_or_else(|| Error::invalid("strides", "they reach further than memory can address"))?;
+        .ok_or_else(|| invalid!("strides", "they reach further than memory can address"))?;
     if bytes > 0 {
         check(data.cast_const().cast::<u8>(), "data", "memory with the elements is expected")?;
     }
@@ -183,8 +183,8 @@ pub fn umbo_tensor_slice(
         usize::try_from(value).map_err(|_| Error::out_of_range("start, stop", problem()))
     };
     let (start, stop) = (position(start)?, position(stop)?);
-    let step = usize::try_from(step)
-        .map_err(|_| Error::invalid("step", format!("{step}; steps are 1 or more")))?;
+    let step =
+        usize::try_from(step).map_err(|_| invalid!("step", "{step}; steps are 1 or more"))?;
     let axis = tensor.shape().axis(axis.into())?;
     slice.write(make(tensor.slice(axis, start, stop, step)?)?);
 }

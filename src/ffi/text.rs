@@ -37,7 +37,7 @@ pub(crate) unsafe fn long_text<'a>(
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str().map_err(|error| {
         let position = error.valid_up_to();
-        Error::invalid(argument, format!("is not UTF-8 from byte {position} on"))
+        invalid!(argument, "is not UTF-8 from byte {position} on")
     })
 }
 

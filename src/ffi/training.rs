@@ -193,10 +193,7 @@ pub fn umbo_train_epoch(
 }
 
 fn alone(argument: &'static str, other: &str) -> Error {
-    Error::invalid(
-        argument,
-        format!("there is none, but {other}; give both, or neither to evaluate"),
-    )
+    invalid!(argument, "there is none, but {other}; give both, or neither to evaluate")
 }
 
 fn max_steps(steps: i64) -> Result<Option<u64>> {

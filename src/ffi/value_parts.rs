@@ -168,7 +168,7 @@ pub fn umbo_value_view(
     let found = tensor.dtype();
     if let Some(asked) = asked.filter(|asked| *asked != found) {
         let what = name.map_or("the value".to_owned(), |name| format!("'{name}'"));
-        return Err(Error::invalid("dtype", format!("{asked}, but {what} is {found}")));
+        return Err(invalid!("dtype", "{asked}, but {what} is {found}"));
     }
     view.write(view_to_read(tensor));
 }
@@ -223,5 +223,5 @@ fn examples(value: &Value, replica: i32) -> Result<u64> {
     chosen
         .map(|replica| value.examples_of(replica))
         .sum::<Option<u64>>()
-        .ok_or_else(|| Error::invalid("value", "it is not an element of a distributed dataset"))
+        .ok_or_else(|| invalid!("value", "it is not an element of a distributed dataset"))
 }

@@ -52,7 +52,7 @@ pub fn umbo_strategy_values_from_function(
         })?;
         value.ok_or_else(|| {
             let replica = context.replica_id_in_sync_group;
-            Error::invalid("value_fn", format!("stored no value for replica {replica}"))
+            invalid!("value_fn", "stored no value for replica {replica}")
         })
     };
     result.write(make(strategy.values_from_function(&mut call)?)?);

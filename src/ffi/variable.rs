@@ -145,13 +145,13 @@ pub fn umbo_variable_create(
             let initial = Initial::Fill { dtype, shape, fill: &mut fill };
             variables::create(strategy.as_ref(), new, initial)
         }
-        (None, None, None) => Err(Error::invalid(
+        (None, None, None) => Err(invalid!(
             "initial_value",
-            "is NULL; a tensor, options.initializer or options.initial is expected",
+            "is NULL; a tensor, options.initializer or options.initial is expected"
         )),
-        _ => Err(Error::invalid(
+        _ => Err(invalid!(
             "initial_value, options.initializer, options.initial",
-            "several are given; give one of the three",
+            "several are given; give one of the three"
         )),
     };
     variable.write(handle.make(created?));

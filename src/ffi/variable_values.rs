@@ -244,9 +244,9 @@ pub fn umbo_variable_create_in_memory(
 ) {
     let owner = Arc::new(user_data);
     if options.initializer.is_some() || options.initial != UMBO_INITIAL_NONE {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "options",
-            "initializer or initial is set, but the memory has the initial value",
+            "initializer or initial is set, but the memory has the initial value"
         ));
     }
     let tensors = collect(views.iter().enumerate().map(|(index, view)| {

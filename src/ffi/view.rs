@@ -185,9 +185,10 @@ pub(crate) unsafe fn tensor_over_view(
     // SAFETY: the caller's promise.
     let (view, dtype, layout, device) = unsafe { described(pointer, argument) }?;
     let read_only = view.flags & UMBO_VIEW_READ_ONLY != 0 || view.mutable_data.is_null();
-    let bytes = layout.extent().checked_mul(dtype.size()).ok_or_else(|| {
-        Error::invalid(argument, "its strides reach further than memory can address")
-    })?;
+    let bytes = layout
+        .extent()
+        .checked_mul(dtype.size())
+        .ok_or_else(|| invalid!(argument, "its strides reach further than memory can address"))?;
     let data = view.data.cast_mut().cast();
     // SAFETY: the caller promises the elements until the owner is dropped; who may write them is said
     // where the view came from.

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::ops::RangeBounds;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Converts `count` to a number in `range`. Returns INVALID_ARGUMENT, with `what` in the message, if it is outside.
 pub(super) fn in_range<N: TryFrom<i64>>(
@@ -13,5 +13,5 @@ pub(super) fn in_range<N: TryFrom<i64>>(
     what: impl Display,
 ) -> Result<N> {
     let number = N::try_from(count).ok().filter(|_| range.contains(&count));
-    number.ok_or_else(|| Error::invalid(argument, format!("{count}; it is {what}")))
+    number.ok_or_else(|| invalid!(argument, "{count}; it is {what}"))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Operation};
 use crate::input::facts::{Facts, common_batch_size, common_batched};
@@ -19,7 +19,7 @@ impl Dataset {
     /// INVALID_ARGUMENT: no datasets, elements that differ in structure, dtype or rank.
     pub fn concatenate(datasets: &[Dataset]) -> Result<Dataset> {
         if datasets.is_empty() {
-            return Err(Error::invalid("datasets", "none; concatenate takes one or more"));
+            return Err(invalid!("datasets", "none; concatenate takes one or more"));
         }
         Dataset::of(Arc::new(Concatenate), datasets)
     }
@@ -54,13 +54,11 @@ fn spec(inputs: &[&Facts]) -> Result<ElementSpec> {
     let mut specs = inputs.iter().map(|input| &input.spec).enumerate();
     specs.try_fold(first.clone(), |common, (position, spec)| {
         common.common(spec, &|| {
-            Error::invalid(
+            invalid!(
                 "datasets",
-                format!(
                     "the elements of dataset {position} are {spec}, those of dataset 0 {first}; structure, \
                      dtypes and ranks must be the same"
-                ),
-            )
+                )
         })
     })
 }

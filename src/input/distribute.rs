@@ -150,13 +150,11 @@ fn files_of_ranks<'a>(dataset: &'a Dataset, ranks: &Ranks) -> Result<(&'a Files,
         of_ranks = others;
         if own.iter().all(|&share| share == 0) {
             let all = ranks.num_replicas();
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "sharding",
-                format!(
-                    "files are to be dealt out to ranks, and batches of {rows} rows have none for rank \
+                "files are to be dealt out to ranks, and batches of {rows} rows have none for rank \
                      {rank}, which would never read its files; batches have {all} rows or more, one for \
                      each replica"
-                ),
             ));
         }
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::input::cardinality::Cardinality;
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
@@ -102,23 +102,19 @@ impl Facts {
             stages = stages.saturating_add(input.stages);
         }
         if deepest >= MAX_DEPTH {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "dataset",
-                format!(
-                    "{deepest} transformations lie above each other; {MAX_DEPTH} are the most. \
+                "{deepest} transformations lie above each other; {MAX_DEPTH} are the most. \
                      Build a pipeline once and not again in each round; concatenate and zip take \
                      many datasets at once"
-                ),
             ));
         }
         if stages > MAX_STAGES {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "dataset",
-                format!(
-                    "it would consist of {stages} transformations, each counted as often as it is used; \
+                "it would consist of {stages} transformations, each counted as often as it is used; \
                      {MAX_STAGES} are the most. A dataset whose elements are to come several times is \
                      repeated, not joined with itself"
-                ),
             ));
         }
         Ok(Facts { depth: deepest + 1, stages, ..inputs[0].clone() })

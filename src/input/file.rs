@@ -22,7 +22,7 @@ const CHUNK: usize = 64 << 10;
 
 /// The error for a file that does not have the expected format.
 pub(crate) fn wrong(path: &Path, problem: impl std::fmt::Display) -> Error {
-    Error::invalid("path", format!("'{}': {problem}", path.display()))
+    invalid!("path", "'{}': {problem}", path.display())
 }
 
 /// The error for a damaged file.

@@ -1,6 +1,6 @@
 //! Pipelines over files of which each rank reads some: whether a pipeline can be divided like this, and why not.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::input::facts::{Facts, Files};
 use crate::strategy::ranks::agreement;
 
@@ -65,7 +65,7 @@ impl Facts {
     /// INVALID_ARGUMENT if they cannot. The message says why.
     pub(super) fn files_for(&self, ranks: usize) -> Result<(&Files, usize)> {
         let refused = |problem: String| {
-            Error::invalid("sharding", format!("files are to be dealt out to ranks, and {problem}"))
+            invalid!("sharding", "files are to be dealt out to ranks, and {problem}")
         };
         let advice = "or have batches split over the ranks";
         let files = self.files.as_ref().ok_or_else(|| {

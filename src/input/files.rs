@@ -78,7 +78,7 @@ impl Dataset {
         options: FilesOptions,
     ) -> Result<Dataset> {
         if paths.is_empty() {
-            return Err(Error::invalid("paths", "none; a dataset of files has one or more"));
+            return Err(invalid!("paths", "none; a dataset of files has one or more"));
         }
         let FilesOptions { element_spec, files_at_once, elements_in_turn, shuffle_files } = options;
         let what = format_args!("between 1 and {MAX_AT_ONCE}");
@@ -135,12 +135,10 @@ impl FileSource {
         let depth = dataset.facts().depth;
         if depth >= DEPTH {
             let most = DEPTH - 1;
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "dataset",
-                format!(
-                    "what was made of file {number} ('{path}') has {depth} transformations above each \
+                "what was made of file {number} ('{path}') has {depth} transformations above each \
                      other; {most} are the most there, and a dataset of files counts as {DEPTH}"
-                ),
             ));
         }
         Ok(dataset)
@@ -151,13 +149,12 @@ impl FileSource {
         let dataset = self.dataset(number)?;
         let other = dataset.element_spec();
         self.spec.common(other, &|| {
-            Error::invalid(
+            invalid!(
                 "dataset",
-                format!(
-                    "the elements of file {number} ('{}') are {other}, and should be {}; structure, \
+                "the elements of file {number} ('{}') are {other}, and should be {}; structure, \
                      dtypes and ranks are the same in all files",
-                    self.paths[number], self.spec
-                ),
+                self.paths[number],
+                self.spec
             )
         })?;
         Ok(dataset)

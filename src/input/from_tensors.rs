@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::error::Result;
 use crate::error::memory::list;
-use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Operation};
 use crate::input::facts::Facts;
@@ -23,7 +23,7 @@ impl Dataset {
         let spec =
             ElementSpec::describe(element, "element", &mut |tensor| Ok(LeafSpec::of(tensor)))?;
         if spec.leaves() == 0 {
-            return Err(Error::invalid("element", "it contains no tensor"));
+            return Err(invalid!("element", "it contains no tensor"));
         }
         of_elements(spec, vec![memory::read_only_value(element)?])
     }
@@ -34,21 +34,16 @@ impl Dataset {
     /// INVALID_ARGUMENT: no tensors, tensors of different dtypes or ranks.
     pub fn elements(tensors: &[Tensor]) -> Result<Dataset> {
         let first = tensors.first().ok_or_else(|| {
-            Error::invalid(
-                "tensors",
-                "none; give one or more, which say the dtype and the dimensions",
-            )
+            invalid!("tensors", "none; give one or more, which say the dtype and the dimensions")
         })?;
         let mut elements = list(tensors.len(), "elements")?;
         for (position, tensor) in tensors.iter().enumerate() {
             if tensor.dtype() != first.dtype() || tensor.shape().rank() != first.shape().rank() {
-                return Err(Error::invalid(
+                return Err(invalid!(
                     "tensors",
-                    format!(
-                        "tensor {position} is {}, tensor 0 is {}; all have one dtype and rank",
-                        described(tensor),
-                        described(first)
-                    ),
+                    "tensor {position} is {}, tensor 0 is {}; all have one dtype and rank",
+                    described(tensor),
+                    described(first)
                 ));
             }
             elements.push(Value::Tensor(memory::read_only(tensor)?));

@@ -24,11 +24,9 @@ impl InputContext {
             return Err(Error::invalid("replica_count", problem));
         }
         if global_batch_size < 0 || global_batch_size % replicas != 0 {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "global_batch_size",
-                format!(
-                    "{global_batch_size} is not a multiple of {replicas}, the number of replicas"
-                ),
+                "{global_batch_size} is not a multiple of {replicas}, the number of replicas"
             ));
         }
         Ok(global_batch_size / replicas)

@@ -1,6 +1,6 @@
 //! The positions of the tensors in a dataset's elements.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::tensor::Tensor;
 use crate::values::Value;
@@ -53,9 +53,8 @@ impl Leaves {
                 _ => None,
             }
         });
-        found.ok_or_else(|| {
-            Error::invalid("dataset", format!("an element has no tensor {leaf}, as its spec says"))
-        })
+        found
+            .ok_or_else(|| invalid!("dataset", "an element has no tensor {leaf}, as its spec says"))
     }
 
     /// The spec of the tensor at position `leaf`. `spec` is that of the elements.

@@ -44,9 +44,10 @@ fn stack_lists(arrays: &Value) -> Result<Value> {
     }
     let arrays = items.into_iter().map(|item| match item {
         Value::Tensor(array) => Ok(array),
-        other => Err(Error::invalid(
+        other => Err(invalid!(
             "arrays",
-            format!("a list that contains {}; lists are of arrays", other.kind_name()),
+            "a list that contains {}; lists are of arrays",
+            other.kind_name()
         )),
     });
     stack(&collect(arrays, "arrays")?).map(Value::Tensor)
@@ -54,9 +55,9 @@ fn stack_lists(arrays: &Value) -> Result<Value> {
 
 /// One array of which row i is array i.
 fn stack(arrays: &[Tensor]) -> Result<Tensor> {
-    let first = arrays.first().ok_or_else(|| {
-        Error::invalid("arrays", "an empty list, which says neither dtype nor shape")
-    })?;
+    let first = arrays
+        .first()
+        .ok_or_else(|| invalid!("arrays", "an empty list, which says neither dtype nor shape"))?;
     let alike = |other: &&Tensor| other.dtype() == first.dtype() && other.shape() == first.shape();
     if let Some(position) = arrays.iter().position(|other| !alike(&other)) {
         let (other, first) = (described(&arrays[position]), described(first));

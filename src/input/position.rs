@@ -129,12 +129,10 @@ impl<'a> StateReader<'a> {
 
 /// The error for a position whose numbers do not fit the pipeline.
 pub(super) fn unfit(problem: &str) -> Error {
-    Error::invalid(
+    invalid!(
         "position",
-        format!(
-            "its numbers do not fit the pipeline: {problem}; give a text as it was saved, of a \
+        "its numbers do not fit the pipeline: {problem}; give a text as it was saved, of a \
              pipeline over the same data"
-        ),
     )
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Operation};
 use crate::input::element_buffer::{BufferPool, ElementBuffer};
@@ -19,7 +19,7 @@ impl Dataset {
     /// above it. INVALID_ARGUMENT if `step` is 0.
     pub fn range(start: i64, stop: i64, step: i64) -> Result<Dataset> {
         if step == 0 {
-            return Err(Error::invalid("step", "0; numbers in steps of 0 never reach 'stop'"));
+            return Err(invalid!("step", "0; numbers in steps of 0 never reach 'stop'"));
         }
         // The distance of two 64-bit numbers may need more than 64 bits, so it is computed with 128.
         let distance = (i128::from(stop) - i128::from(start)) * i128::from(step.signum());

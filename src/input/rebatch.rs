@@ -133,18 +133,16 @@ struct RowPiece<'a> {
 fn rows_of(element: &Value, leaves: &Leaves) -> Result<usize> {
     let of_leaf = |leaf| {
         let rows = leaves.tensor(element, leaf)?.shape().first().copied();
-        rows.ok_or_else(|| Error::invalid("dataset", "a scalar in an element, which has no rows"))
+        rows.ok_or_else(|| invalid!("dataset", "a scalar in an element, which has no rows"))
     };
     let rows = of_leaf(0)?;
     for leaf in 1..leaves.count() {
         let others = of_leaf(leaf)?;
         if others != rows {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "dataset",
-                format!(
-                    "an element has {rows} rows in tensor 0 and {others} in tensor {leaf}; \
+                "an element has {rows} rows in tensor 0 and {others} in tensor {leaf}; \
                      elements that are cut anew have the same number in each"
-                ),
             ));
         }
     }
@@ -319,7 +317,7 @@ fn join<'a>(
             return copied;
         }
         copied.map_err(|error| {
-            Error::invalid("dataset", format!("batches that are to be joined differ: {error}"))
+            invalid!("dataset", "batches that are to be joined differ: {error}")
         })?;
         position = next;
     }

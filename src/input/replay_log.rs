@@ -221,7 +221,7 @@ mod tests {
             }
             self.0 += 1;
             match (self.0 - 1) % 4 {
-                0 => Err(Error::invalid("number", "divided by 4")),
+                0 => Err(invalid!("number", "divided by 4")),
                 _ => Ok(Some(self.0 - 1)),
             }
         }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::error::Result;
 use crate::error::memory;
-use crate::error::{Error, Result};
 use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
@@ -43,10 +43,10 @@ impl Dataset {
     pub fn shuffle(&self, options: &ShuffleOptions) -> Result<Dataset> {
         let limit = match in_range("buffer_capacity", options.buffer_size, 0.., "0 or more")? {
             0 if self.cardinality() == Cardinality::Endless => {
-                return Err(Error::invalid(
+                return Err(invalid!(
                     "buffer_capacity",
                     "the whole dataset, and this one is endless; shuffle before repeat, or set a \
-                     capacity",
+                     capacity"
                 ));
             }
             0 => usize::MAX,

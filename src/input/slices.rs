@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::error::Result;
 use crate::error::memory::collect;
-use crate::error::{Error, Result};
 use crate::input::element_buffer::{BufferPool, ElementBuffer};
 use crate::input::indexed;
 use crate::input::memory;
@@ -25,10 +25,7 @@ pub(super) fn describe(components: &Value, tensors: &mut Vec<Tensor>) -> Result<
     ElementSpec::describe(components, "components", &mut |tensor| {
         let shape = tensor.shape();
         let Some((_, row)) = shape.split_first() else {
-            return Err(Error::invalid(
-                "components",
-                "a scalar has no slices; give it a dimension 0",
-            ));
+            return Err(invalid!("components", "a scalar has no slices; give it a dimension 0"));
         };
         tensors.push(memory::read_only(tensor)?);
         Ok(LeafSpec { dtype: tensor.dtype(), shape: row.iter().copied().map(Some).collect() })

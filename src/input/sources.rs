@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::input::dataset::{Dataset, Operation};
 use crate::input::facts::Facts;
 use crate::input::pass::Pass;
@@ -26,17 +26,15 @@ impl Dataset {
         let rows = tensors
             .first()
             .map(|tensor: &Tensor| tensor.shape()[0] as u64)
-            .ok_or_else(|| Error::invalid("components", "they contain no tensor"))?;
+            .ok_or_else(|| invalid!("components", "they contain no tensor"))?;
         if let Some(position) = tensors.iter().position(|other| other.shape()[0] as u64 != rows) {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "components",
-                format!(
-                    "dimension 0 differs: {rows} in tensor 0 (shape {}), {} in tensor {position} \
+                "dimension 0 differs: {rows} in tensor 0 (shape {}), {} in tensor {position} \
                      (shape {}); row i of each tensor belongs to element i",
-                    tensors[0].shape(),
-                    tensors[position].shape()[0],
-                    tensors[position].shape()
-                ),
+                tensors[0].shape(),
+                tensors[position].shape()[0],
+                tensors[position].shape()
             ));
         }
         let arrays = Arc::new(Arrays { components: tensors, rows });

@@ -72,13 +72,11 @@ impl LeafSpec {
     /// The spec with another dimension in front.
     pub(super) fn stacked(&self, size: Option<usize>) -> Result<LeafSpec> {
         if self.shape.len() == MAX_RANK {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "dataset",
-                format!(
-                    "its elements ({self}) have {MAX_RANK} dimensions already; a batch of them \
+                "its elements ({self}) have {MAX_RANK} dimensions already; a batch of them \
                      would have {}, and {MAX_RANK} are the most",
-                    MAX_RANK + 1
-                ),
+                MAX_RANK + 1
             ));
         }
         let shape = std::iter::once(size).chain(self.shape.iter().copied()).collect();
@@ -153,26 +151,22 @@ impl ElementSpec {
     pub(super) fn check(&self, value: &Value, what: &'static str) -> Result<()> {
         match (self, value) {
             (ElementSpec::Leaf(leaf), Value::Tensor(tensor)) if leaf.fits(tensor) => Ok(()),
-            (ElementSpec::Leaf(leaf), Value::Tensor(tensor)) => Err(Error::invalid(
+            (ElementSpec::Leaf(leaf), Value::Tensor(tensor)) => Err(invalid!(
                 what,
-                format!(
-                    "{} where the element spec says {leaf}; all elements look as the spec says, which is \
+                "{} where the element spec says {leaf}; all elements look as the spec says, which is \
                      given with the function",
-                    described(tensor)
-                ),
+                described(tensor)
             )),
             (ElementSpec::Nest(specs), Value::Nest(nest)) if specs.is_like(nest) => {
                 let mut pairs = specs.items().iter().zip(nest.items());
                 pairs.try_for_each(|(spec, item)| spec.check(item, what))
             }
-            (spec, other) => Err(Error::invalid(
+            (spec, other) => Err(invalid!(
                 what,
-                format!(
-                    "{} of {} where the element spec says {spec}; all elements look as the spec says, \
+                "{} of {} where the element spec says {spec}; all elements look as the spec says, \
                      which is given with the function",
-                    other.kind_name(),
-                    other.count()
-                ),
+                other.kind_name(),
+                other.count()
             )),
         }
     }
@@ -250,7 +244,7 @@ impl ElementSpec {
     pub fn item(&self, index: usize) -> Result<ElementSpec> {
         let item = match self {
             ElementSpec::Leaf(_) => {
-                return Err(Error::invalid("spec", format!("{self} has no items")));
+                return Err(invalid!("spec", "{self} has no items"));
             }
             ElementSpec::PerReplica(replicas, leaf) => {
                 (index < *replicas).then(|| ElementSpec::Leaf(leaf.clone()))
@@ -277,7 +271,7 @@ impl ElementSpec {
     pub fn leaf(&self) -> Result<&LeafSpec> {
         match self {
             ElementSpec::Leaf(leaf) | ElementSpec::PerReplica(_, leaf) => Ok(leaf),
-            nest => Err(Error::invalid("spec", format!("{nest} is a nest; take an item of it"))),
+            nest => Err(invalid!("spec", "{nest} is a nest; take an item of it")),
         }
     }
 

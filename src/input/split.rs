@@ -51,12 +51,10 @@ impl Make for Split {
 /// The spec of the parts of a tensor.
 pub(super) fn part_spec(leaf: &LeafSpec, replicas: usize) -> Result<LeafSpec> {
     let Some(rows) = leaf.shape.first() else {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "dataset",
-            format!(
-                "its elements contain a scalar ({leaf}), which cannot be split over {replicas} \
+            "its elements contain a scalar ({leaf}), which cannot be split over {replicas} \
                  replicas; batch the dataset before distributing it"
-            ),
         ));
     };
     Ok(leaf.with_rows(rows.filter(|rows| rows % replicas == 0).map(|rows| rows / replicas)))
@@ -86,7 +84,7 @@ pub fn batch_rows(batch: &Value) -> Result<usize> {
     });
     match (problem, rows) {
         (Some(problem), _) => Err(Error::invalid("batch", problem)),
-        (None, None) => Err(Error::invalid("batch", "contains no tensor")),
+        (None, None) => Err(invalid!("batch", "contains no tensor")),
         (None, Some(rows)) => Ok(rows),
     }
 }
@@ -175,7 +173,7 @@ fn make_part(
         return element_buffer::view(component, whole, *whole.layout(), 0, device, share);
     }
     let rows = whole.shape().first().copied().ok_or_else(|| {
-        Error::invalid("dataset", "a scalar in an element, which cannot be split over replicas")
+        invalid!("dataset", "a scalar in an element, which cannot be split over replicas")
     })?;
     let (start, stop) = part(rows, replicas.first + replica, replicas.all);
     let (layout, offset) = whole.layout().slice(0, start, stop, 1)?;

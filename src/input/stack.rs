@@ -1,6 +1,6 @@
 //! Stacks several elements along a new first dimension.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::input::element_buffer::{ElementBuffer, LeafBuffer};
 use crate::input::gathered::Make;
 use crate::input::leaves::{LeafOf, Leaves};
@@ -85,13 +85,11 @@ fn batch_shape(elements: &[Value], of: LeafOf<'_>, pads: bool) -> Result<(Shape,
                 true => ("a padded batch", "dtype and rank must be the same"),
                 false => ("a batch", "the elements of one batch have one dtype and shape"),
             };
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "dataset",
-                format!(
-                    "element {position} of {batch} is {}, element 0 is {}; {rule}",
-                    described(tensor),
-                    described(first)
-                ),
+                "element {position} of {batch} is {}, element 0 is {}; {rule}",
+                described(tensor),
+                described(first)
             ));
         }
         differ |= !is_like;

@@ -28,13 +28,10 @@ impl Dataset {
     /// INVALID_ARGUMENT: no datasets, another number of names than of datasets, a name twice.
     pub fn zip(datasets: &[Dataset], names: Option<&[&str]>) -> Result<Dataset> {
         if datasets.is_empty() {
-            return Err(Error::invalid("datasets", "none; zip takes one or more"));
+            return Err(invalid!("datasets", "none; zip takes one or more"));
         }
         if let Some(names) = names.filter(|names| names.len() != datasets.len()) {
-            return Err(Error::invalid(
-                "names",
-                format!("{} names for {} datasets", names.len(), datasets.len()),
-            ));
+            return Err(invalid!("names", "{} names for {} datasets", names.len(), datasets.len()));
         }
         let names = names.map(|names| Arc::new(names.iter().map(|&name| name.into()).collect()));
         let zip = Zip { names, warned: Arc::default() };

@@ -21,9 +21,10 @@ impl Shape {
     /// `isize::MAX`, so that every later count of elements fits.
     pub fn new(sizes: &[usize]) -> Result<Shape> {
         if sizes.len() > MAX_RANK {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "shape",
-                format!("{} dimensions; at most {MAX_RANK} are supported", sizes.len()),
+                "{} dimensions; at most {MAX_RANK} are supported",
+                sizes.len()
             ));
         }
         // A dimension of size 0 hides an overflow of the other dimensions. So it counts as 1 here: slices and strides
@@ -61,9 +62,9 @@ impl Shape {
     /// Bytes of a contiguous tensor of this shape, refused if memory cannot address them.
     pub fn bytes(&self, dtype: DType) -> Result<usize> {
         let bytes = self.elements().checked_mul(dtype.size());
-        bytes.filter(|&bytes| bytes <= isize::MAX as usize).ok_or_else(|| {
-            Error::invalid("shape", format!("{self} of {dtype} is larger than memory can address"))
-        })
+        bytes
+            .filter(|&bytes| bytes <= isize::MAX as usize)
+            .ok_or_else(|| invalid!("shape", "{self} of {dtype} is larger than memory can address"))
     }
 
     /// This shape with dimension `axis` of size `size`.
@@ -89,9 +90,9 @@ impl Shape {
         if (0..rank).contains(&counted) {
             Ok(counted as usize)
         } else {
-            Err(Error::out_of_range(
+            Err(out_of_range!(
                 "axis",
-                format!("{axis} is not in [-{rank}, {rank}), the axes of shape {self}"),
+                "{axis} is not in [-{rank}, {rank}), the axes of shape {self}"
             ))
         }
     }
@@ -140,21 +141,20 @@ impl Layout {
     /// memory can address.
     pub fn strided(shape: Shape, strides: &[isize]) -> Result<Layout> {
         if strides.len() != shape.rank() {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "strides",
-                format!("{} strides for {} dimensions", strides.len(), shape.rank()),
+                "{} strides for {} dimensions",
+                strides.len(),
+                shape.rank()
             ));
         }
         let mut layout = Layout { shape, strides: [0; MAX_RANK] };
         layout.strides[..strides.len()].copy_from_slice(strides);
         if strides.iter().any(|&stride| stride < 0) {
-            return Err(Error::invalid(
-                "strides",
-                format!("{strides:?}; negative strides are not supported"),
-            ));
+            return Err(invalid!("strides", "{strides:?}; negative strides are not supported"));
         }
         layout.checked_extent().ok_or_else(|| {
-            Error::invalid("strides", format!("{strides:?} reach further than memory can address"))
+            invalid!("strides", "{strides:?} reach further than memory can address")
         })?;
         Ok(layout)
     }
@@ -232,15 +232,13 @@ impl Layout {
     ) -> Result<(Layout, usize)> {
         let size = self.shape[axis];
         if step == 0 {
-            return Err(Error::invalid("step", "0; steps are 1 or more"));
+            return Err(invalid!("step", "0; steps are 1 or more"));
         }
         if start > stop || stop > size {
-            return Err(Error::out_of_range(
+            return Err(out_of_range!(
                 "start, stop",
-                format!(
-                    "[{start}, {stop}) is not within [0, {size}), dimension {axis} of shape {}",
-                    self.shape
-                ),
+                "[{start}, {stop}) is not within [0, {size}), dimension {axis} of shape {}",
+                self.shape
             ));
         }
         let mut layout = *self;
@@ -258,12 +256,10 @@ impl Layout {
         let permutation = axes.len() == rank
             && axes.iter().all(|&axis| axis < rank && !std::mem::replace(&mut seen[axis], true));
         if !permutation {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "axes",
-                format!(
-                    "{axes:?} is not an order of the axes of shape {}; name each of its axes once",
-                    self.shape
-                ),
+                "{axes:?} is not an order of the axes of shape {}; name each of its axes once",
+                self.shape
             ));
         }
         let mut layout = *self;

@@ -132,10 +132,10 @@ fn copy_scores<T: Element + Into<f64>>(
 
 #[cold]
 fn nan(argument: &'static str, row: usize) -> Error {
-    Error::invalid(argument, format!("row {row} has a NaN, which no score can be compared with"))
+    invalid!(argument, "row {row} has a NaN, which no score can be compared with")
 }
 
 #[cold]
 fn no_scores(argument: &'static str, dtype: DType) -> Error {
-    Error::invalid(argument, format!("{dtype} elements; scores are floating-point numbers"))
+    invalid!(argument, "{dtype} elements; scores are floating-point numbers")
 }

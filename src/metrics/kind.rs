@@ -55,7 +55,7 @@ impl MetricKind {
             [(lowest, "options.lowest_score"), (highest, "options.highest_score")]
         {
             if !score.is_finite() {
-                return Err(Error::invalid(argument, format!("{score}; must be finite")));
+                return Err(invalid!(argument, "{score}; must be finite"));
             }
         }
         // The numbers are written in few digits, also large ones.

@@ -145,9 +145,7 @@ impl Metrics {
             let found = usize::try_from(class)
                 .ok()
                 .and_then(|class| entry.total.class(classes as usize, class));
-            found.ok_or_else(|| {
-                Error::out_of_range("class_index", format!("{class} is not in [0, {classes})"))
-            })
+            found.ok_or_else(|| out_of_range!("class_index", "{class} is not in [0, {classes})"))
         })
     }
 
@@ -231,7 +229,7 @@ impl Metrics {
 }
 
 fn no_entry(index: usize, count: usize) -> Error {
-    Error::out_of_range("index", format!("{index} is not in [0, {count}), the metrics defined"))
+    out_of_range!("index", "{index} is not in [0, {count}), the metrics defined")
 }
 
 impl StepParticipant for Metrics {

@@ -55,10 +55,7 @@ impl AddedToEntry {
     /// Adds a number and its weight.
     pub fn add(&mut self, sum: f64, weight: f64) -> Result<()> {
         if !(weight.is_finite() && weight >= 0.0) {
-            return Err(Error::invalid(
-                "weight",
-                format!("{weight}; weights are finite and 0 or more"),
-            ));
+            return Err(invalid!("weight", "{weight}; weights are finite and 0 or more"));
         }
         match self.kind {
             MetricKind::Sum | MetricKind::Mean => {
@@ -88,7 +85,7 @@ impl AddedToEntry {
         let (of_labels, count) = (columns(labels), rows(labels, "labels")?);
         if of_labels.is_some_and(|columns| columns != 1) {
             let shape = labels.layout().shape;
-            return Err(Error::invalid("labels", format!("shape {shape}; [examples] is expected")));
+            return Err(invalid!("labels", "shape {shape}; [examples] is expected"));
         }
         if rows(predicted, "predicted")? != count {
             let shape = predicted.layout().shape;
@@ -146,14 +143,12 @@ impl AddedToEntry {
             _ => None,
         };
         match (columns, expected) {
-            (Some(columns), Some(expected)) if columns != expected => Err(Error::invalid(
+            (Some(columns), Some(expected)) if columns != expected => Err(invalid!(
                 "predicted",
-                format!(
-                    "rows of {columns} scores for {}; {expected} are expected",
-                    self.kind.name()
-                ),
+                "rows of {columns} scores for {}; {expected} are expected",
+                self.kind.name()
             )),
-            (Some(0), _) => Err(Error::invalid("predicted", "rows without scores")),
+            (Some(0), _) => Err(invalid!("predicted", "rows without scores")),
             _ => Ok(()),
         }
     }
@@ -207,5 +202,5 @@ fn whole(number: f64, argument: &'static str) -> Result<i64> {
     if number.fract() == 0.0 && (0.0..=MOST_WHOLE).contains(&number) {
         return Ok(number as i64);
     }
-    Err(Error::invalid(argument, format!("{number}; whole numbers are counted, 0 or more")))
+    Err(invalid!(argument, "{number}; whole numbers are counted, 0 or more"))
 }

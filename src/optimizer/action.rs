@@ -312,12 +312,10 @@ impl ApplyAction {
         let Some(schedule) = schedule else { return Ok(constant) };
         let learning_rate = schedule(iterations)?;
         if check_learning_rate(learning_rate).is_err() {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "learning_rate",
-                format!(
-                    "the schedule gave {learning_rate} for update {iterations}; it must be finite and at \
+                "the schedule gave {learning_rate} for update {iterations}; it must be finite and at \
                      least 0. Nothing was changed"
-                ),
             ));
         }
         Ok(learning_rate)
@@ -499,8 +497,5 @@ pub(super) fn check_same_strategy(optimizer: &Optimizer, gradients: &Gradients) 
     if gradients.strategy() == optimizer.strategy() {
         return Ok(());
     }
-    Err(Error::invalid(
-        "gradients",
-        "made for another strategy than the optimizer; make both for one",
-    ))
+    Err(invalid!("gradients", "made for another strategy than the optimizer; make both for one"))
 }

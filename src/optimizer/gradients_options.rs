@@ -27,7 +27,7 @@ impl GradientsOptions<'_> {
     /// have gradients in the strategy with id `strategy`.
     pub(super) fn check(&self, strategy: u64, variables: &[Variable]) -> Result<()> {
         if self.accumulation_steps == 0 {
-            return Err(Error::invalid("accumulation_steps", "0; must be at least 1"));
+            return Err(invalid!("accumulation_steps", "0; must be at least 1"));
         }
         check_variables(strategy, variables)?;
         check_dtype(variables, self.dtype)?;
@@ -48,7 +48,7 @@ impl Default for GradientsOptions<'_> {
 
 fn check_variables(strategy: u64, variables: &[Variable]) -> Result<()> {
     if variables.is_empty() {
-        return Err(Error::invalid("variables", "none; gradients are of one variable or more"));
+        return Err(invalid!("variables", "none; gradients are of one variable or more"));
     }
     let mut known = HashMap::with_capacity(variables.len());
     for (index, variable) in variables.iter().enumerate() {
@@ -84,15 +84,13 @@ fn check_dtype(variables: &[Variable], dtype: Option<DType>) -> Result<()> {
     let Some(dtype) = dtype else { return Ok(()) };
     for (index, variable) in variables.iter().enumerate() {
         if !gradient_element::is_supported(variable.dtype(), dtype) {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "dtype",
-                format!(
-                    "{dtype} for the gradients of variables[{index}] ('{}'), which is {}; float32 \
+                "{dtype} for the gradients of variables[{index}] ('{}'), which is {}; float32 \
                      variables have gradients of float32, bfloat16 or float16, others of their own \
                      type",
-                    variable.name(),
-                    variable.dtype()
-                ),
+                variable.name(),
+                variable.dtype()
             ));
         }
     }
@@ -108,10 +106,7 @@ fn check_row_sparse(variables: &[Variable], row_sparse: &[bool]) -> Result<()> {
     for (index, (&is_row_sparse, variable)) in row_sparse {
         if is_row_sparse && variable.shape().rank() == 0 {
             let name = format!("row_sparse[{index}]");
-            return Err(Error::invalid(
-                name,
-                format!("{variable:?} is a scalar, which has no rows"),
-            ));
+            return Err(invalid!(name, "{variable:?} is a scalar, which has no rows"));
         }
     }
     Ok(())

@@ -70,34 +70,28 @@ impl Gradients {
     fn check_lent(&self, index: usize, gradient: &Tensor, context: &ReplicaContext) -> Result<()> {
         let (variable, dtype) = (&self.variables()[index], self.dtype(index));
         if (gradient.dtype(), gradient.shape()) != (dtype, variable.shape()) {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "view",
-                format!(
-                    "{} of shape {}, but the gradient of {variable:?} is {dtype} of shape {}",
-                    gradient.dtype(),
-                    gradient.shape(),
-                    variable.shape()
-                ),
+                "{} of shape {}, but the gradient of {variable:?} is {dtype} of shape {}",
+                gradient.dtype(),
+                gradient.shape(),
+                variable.shape()
             ));
         }
         if !gradient.layout().is_contiguous() {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "view",
-                format!(
-                    "its strides {:?} are not those of row-major order, in which the gradient of \
+                "its strides {:?} are not those of row-major order, in which the gradient of \
                      {variable:?} is read; attach a contiguous copy",
-                    gradient.layout().strides()
-                ),
+                gradient.layout().strides()
             ));
         }
         let own = self.devices[context.replica()];
         if memory_of(gradient.device()) != memory_of(own) {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "view",
-                format!(
-                    "its memory is {}'s, but this replica is on {own}; attach memory of that device",
-                    gradient.device()
-                ),
+                "its memory is {}'s, but this replica is on {own}; attach memory of that device",
+                gradient.device()
             ));
         }
         Ok(())

@@ -37,7 +37,7 @@ pub fn reduced(
         return Err(Error::out_of_range("index", problem));
     }
     if optimizer.is_some_and(|optimizer| optimizer.strategy() != gradients.strategy()) {
-        return Err(Error::invalid("optimizer", "made for another strategy than the gradients"));
+        return Err(invalid!("optimizer", "made for another strategy than the gradients"));
     }
     let strategy = Strategy::with_id(gradients.strategy()).ok_or_else(|| {
         Error::precondition(

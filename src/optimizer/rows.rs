@@ -164,12 +164,10 @@ impl RowPieces {
             })?;
             inspect(indices, rows).map_err(|NoSuchRow { position, index }| {
                 let position = before + position;
-                Error::out_of_range(
+                out_of_range!(
                     "indices",
-                    format!(
-                        "{index}, at position {position} of the rows that replica {replica} adds to \
+                    "{index}, at position {position} of the rows that replica {replica} adds to \
                          {variable:?}, is not in [0, {rows})"
-                    ),
                 )
             })?;
             before += indices.len();

@@ -219,7 +219,7 @@ pub(super) fn check_not_negative(argument: &'static str, value: f64) -> Result<(
     if value.is_finite() && value >= 0.0 {
         return Ok(());
     }
-    Err(Error::invalid(argument, format!("{value}; must be finite and at least 0")))
+    Err(invalid!(argument, "{value}; must be finite and at least 0"))
 }
 
 /// Refuses a decay factor outside of [0, 1).
@@ -227,5 +227,5 @@ pub(super) fn check_decay(argument: &'static str, value: f64) -> Result<()> {
     if (0.0..1.0).contains(&value) {
         return Ok(());
     }
-    Err(Error::invalid(argument, format!("{value}; must be at least 0 and less than 1")))
+    Err(invalid!(argument, "{value}; must be at least 0 and less than 1"))
 }

@@ -186,7 +186,7 @@ impl Optimizer {
         self.check_variable(variable)?;
         check_count(progress.updates, "progress.updates")?;
         if let Some(scalar) = progress.running.iter().find(|scalar| !scalar.is_finite()) {
-            return Err(Error::invalid("running", format!("{scalar}; must be finite")));
+            return Err(invalid!("running", "{scalar}; must be finite"));
         }
         self.between_steps(|state| {
             state.variables.known(variable, self.rule())?;

@@ -99,7 +99,7 @@ impl LossScaling {
             return Err(Error::invalid("loss_scale_growth_factor", problem));
         }
         if growth_interval == 0 {
-            return Err(Error::invalid("loss_scale_growth_interval", "0; must be at least 1"));
+            return Err(invalid!("loss_scale_growth_interval", "0; must be at least 1"));
         }
         if !(backoff_factor > 0.0 && backoff_factor < 1.0) {
             let problem = format!("{backoff_factor}; must be more than 0 and less than 1");
@@ -160,9 +160,9 @@ impl Settings {
             scaling.check()?;
             let dynamic = matches!(scaling, LossScaling::Dynamic { .. });
             if dynamic && self.non_finite() != NonFinite::Skip {
-                return Err(Error::invalid(
+                return Err(invalid!(
                     "non_finite",
-                    "a dynamic loss scale skips gradients that are not finite; leave it unset",
+                    "a dynamic loss scale skips gradients that are not finite; leave it unset"
                 ));
             }
         }

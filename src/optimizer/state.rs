@@ -244,7 +244,7 @@ impl Optimizer {
         if variable.spec().strategy == self.strategy {
             return Ok(());
         }
-        Err(Error::invalid("variable", "made by another strategy than the optimizer's"))
+        Err(invalid!("variable", "made by another strategy than the optimizer's"))
     }
 
     /// A copy of the state `name` of `variable`, in the variable's dtype and shape. NotFound before

@@ -321,12 +321,10 @@ fn prepare_update(
 }
 
 fn needs_all_rows(variable: &Variable, rule: &dyn UpdateRule) -> Error {
-    Error::invalid(
+    invalid!(
         "gradients",
-        format!(
-            "those of {variable:?} are row-sparse, and {} needs norms of whole variables; nothing was \
+        "those of {variable:?} are row-sparse, and {} needs norms of whole variables; nothing was \
              changed. Use another rule for it, or make its gradients without row_sparse",
-            rule.name()
-        ),
+        rule.name()
     )
 }

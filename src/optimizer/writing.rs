@@ -242,8 +242,9 @@ impl Gradients {
                 self.shown(step)
             )));
         }
-        self.replicas.get(replica).map(|own| &**own).ok_or_else(|| {
-            Error::out_of_range("replica", format!("{replica} of {}", self.replicas.len()))
-        })
+        self.replicas
+            .get(replica)
+            .map(|own| &**own)
+            .ok_or_else(|| out_of_range!("replica", "{replica} of {}", self.replicas.len()))
     }
 }

@@ -38,10 +38,7 @@ pub fn assign_all(
     let weight = match weight {
         Some(weight) if weight.is_finite() && weight >= 0.0 => weight,
         Some(weight) => {
-            return Err(Error::invalid(
-                "weight",
-                format!("{weight}; must be finite and at least 0"),
-            ));
+            return Err(invalid!("weight", "{weight}; must be finite and at least 0"));
         }
         None => context.local_examples("assign with a weight")? as f64,
     };
@@ -114,14 +111,12 @@ fn check_mean(context: &ReplicaContext, variable: &Variable) -> Result<()> {
     let is_mean = variable.spec().aggregation == Aggregation::Mean;
     let has_mean = matches!(variable.dtype(), DType::Float32 | DType::Float64);
     if is_mean && !has_mean && context.strategy().num_replicas_in_sync() > 1 {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "dtype",
-            format!(
-                "the weighted MEAN of variable '{}' is of {}, and there is one of float32 and float64; \
+            "the weighted MEAN of variable '{}' is of {}, and there is one of float32 and float64; \
                  make it with one of these, or with SUM or ONLY_FIRST_REPLICA",
-                variable.name(),
-                variable.dtype()
-            ),
+            variable.name(),
+            variable.dtype()
         ));
     }
     Ok(())
@@ -146,9 +141,9 @@ fn combine(variable: &Variable, index: usize, parts: &[&AssignedPart]) -> Result
 fn weighted_mean(values: &[Tensor], parts: &[&AssignedPart]) -> Result<Tensor> {
     let total: f64 = parts.iter().map(|part| part.weight).sum();
     if !total.is_finite() {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "weight",
-            "the replicas' weights have no finite sum; weigh by examples or smaller numbers",
+            "the replicas' weights have no finite sum; weigh by examples or smaller numbers"
         ));
     }
     let not_contiguous = || Error::Internal("a copied value is contiguous, and this is not".into());

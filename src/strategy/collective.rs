@@ -235,14 +235,12 @@ impl Strategy {
     }
 
     fn not_reducible(&self, leaf: &Value) -> Error {
-        Error::invalid(
+        invalid!(
             "value",
-            format!(
-                "{} that is the same on all {} replicas cannot be reduced by SUM; pass a \
+            "{} that is the same on all {} replicas cannot be reduced by SUM; pass a \
                  per-replica value (each replica's own tensor), or MEAN",
-                leaf.kind_name(),
-                self.num_replicas_in_sync()
-            ),
+            leaf.kind_name(),
+            self.num_replicas_in_sync()
         )
     }
 
@@ -343,12 +341,10 @@ pub(super) fn copy(leaf: &Value, device: DeviceId) -> Result<Value> {
 
 fn no_output_for_nests(value: &Value, how: &ReductionOptions) -> Result<()> {
     match value {
-        Value::Nest(_) if how.output.is_some() => Err(Error::invalid(
+        Value::Nest(_) if how.output.is_some() => Err(invalid!(
             "output",
-            format!(
-                "one output tensor for {}; reduce leaf by leaf, or leave it out",
-                value.kind_name()
-            ),
+            "one output tensor for {}; reduce leaf by leaf, or leave it out",
+            value.kind_name()
         )),
         _ => Ok(()),
     }
@@ -356,9 +352,9 @@ fn no_output_for_nests(value: &Value, how: &ReductionOptions) -> Result<()> {
 
 fn no_output_for_slices(how: &ReductionOptions) -> Result<()> {
     match how.output {
-        Some(_) => Err(Error::invalid(
+        Some(_) => Err(invalid!(
             "output",
-            "the result is indexed slices, which have no fixed size; leave it out",
+            "the result is indexed slices, which have no fixed size; leave it out"
         )),
         None => Ok(()),
     }
@@ -375,13 +371,11 @@ fn check_nest(value: &Value) -> Result<()> {
         }
     });
     match wrong {
-        Some(kind) => Err(Error::invalid(
+        Some(kind) => Err(invalid!(
             "value",
-            format!("{kind} among the leaves; they must be tensors or indexed slices"),
+            "{kind} among the leaves; they must be tensors or indexed slices"
         )),
-        None if leaves == 0 => {
-            Err(Error::invalid("value", "an empty structure; it needs a tensor"))
-        }
+        None if leaves == 0 => Err(invalid!("value", "an empty structure; it needs a tensor")),
         None => Ok(()),
     }
 }

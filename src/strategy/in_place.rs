@@ -54,11 +54,9 @@ fn values_of(strategy: &Strategy, tensors: &[(NewVariable, Tensor)]) -> Result<V
     ranges.sort_unstable();
     if let Some(pair) = ranges.windows(2).find(|pair| pair[1].0 < pair[0].1) {
         let (first, second) = (pair[0].2.min(pair[1].2), pair[0].2.max(pair[1].2));
-        return Err(Error::invalid(
+        return Err(invalid!(
             "views",
-            format!(
-                "views[{first}] and views[{second}] have elements in common; each needs its own"
-            ),
+            "views[{first}] and views[{second}] have elements in common; each needs its own"
         ));
     }
     let value = |(_, tensor): &(NewVariable, Tensor)| {
@@ -75,21 +73,16 @@ fn values_of(strategy: &Strategy, tensors: &[(NewVariable, Tensor)]) -> Result<V
 
 fn check(tensor: &Tensor) -> Result<()> {
     if !tensor.device().is_host_memory() {
-        return Err(Error::invalid(
-            "view",
-            format!("its memory is {}'s, not the host's", tensor.device()),
-        ));
+        return Err(invalid!("view", "its memory is {}'s, not the host's", tensor.device()));
     }
     if tensor.is_read_only() {
-        return Err(Error::invalid("view", "its elements may only be read; a variable is written"));
+        return Err(invalid!("view", "its elements may only be read; a variable is written"));
     }
     if !tensor.layout().is_contiguous() {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "view",
-            format!(
-                "its strides {:?} are not those of row-major order, in which a variable lies",
-                tensor.layout().strides()
-            ),
+            "its strides {:?} are not those of row-major order, in which a variable lies",
+            tensor.layout().strides()
         ));
     }
     Ok(())

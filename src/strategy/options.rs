@@ -87,15 +87,16 @@ impl Options {
     fn resolved_compute_devices(&self) -> Result<Vec<DeviceId>> {
         if self.cpu_replicas > 0 {
             if self.compute_devices.is_some() {
-                return Err(Error::invalid(
+                return Err(invalid!(
                     "cpu_replicas",
-                    "given together with compute_devices; give one of the two",
+                    "given together with compute_devices; give one of the two"
                 ));
             }
             if self.cpu_replicas > MAX_REPLICAS {
-                return Err(Error::invalid(
+                return Err(invalid!(
                     "cpu_replicas",
-                    format!("{}; at most {MAX_REPLICAS} are supported", self.cpu_replicas),
+                    "{}; at most {MAX_REPLICAS} are supported",
+                    self.cpu_replicas
                 ));
             }
             let count = self.cpu_replicas as u32;
@@ -110,28 +111,27 @@ impl Options {
             });
         };
         if names.is_empty() {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "compute_devices",
-                "an empty list; name one device or more, or leave the list out",
+                "an empty list; name one device or more, or leave the list out"
             ));
         }
         if names.len() > MAX_REPLICAS {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "compute_devices",
-                format!("{} devices; at most {MAX_REPLICAS} are supported", names.len()),
+                "{} devices; at most {MAX_REPLICAS} are supported",
+                names.len()
             ));
         }
         let mut devices = Vec::with_capacity(names.len());
         for name in names {
             let device = registry::resolve(name, "compute_devices")?;
             if devices.contains(&device) {
-                return Err(Error::invalid(
+                return Err(invalid!(
                     "compute_devices",
-                    format!(
-                        "{device} appears twice, the second time as '{name}'; name each device once \
+                    "{device} appears twice, the second time as '{name}'; name each device once \
                          (replicas_in_sync has more replicas than devices, and the CPU can be split \
                          into more logical devices)"
-                    ),
                 ));
             }
             devices.push(device);
@@ -162,11 +162,9 @@ fn checked_stack(bytes: usize) -> Result<usize> {
     if (LEAST_STACK..=MOST_STACK).contains(&bytes) {
         return Ok(bytes);
     }
-    Err(Error::invalid(
+    Err(invalid!(
         "thread_stack_bytes",
-        format!(
-            "{bytes}; a stack has {LEAST_STACK} (256 KiB) to {MOST_STACK} bytes (64 GiB), and 0 is the \
+        "{bytes}; a stack has {LEAST_STACK} (256 KiB) to {MOST_STACK} bytes (64 GiB), and 0 is the \
              size of the process's"
-        ),
     ))
 }

@@ -26,7 +26,7 @@ impl Strategy {
     pub fn batch_reduce_to(&self, op: ReduceOp, pairs: &[(Value, Destination)]) -> Result<Value> {
         require_cross_replica(self)?;
         if pairs.is_empty() {
-            return Err(Error::invalid("values", "none; give one pair or more"));
+            return Err(invalid!("values", "none; give one pair or more"));
         }
         let mut batch = ReductionBatch::default();
         let reduced: Vec<(Value, Targets)> = pairs
@@ -89,13 +89,11 @@ impl Targets {
             Destination::Like(Value::PerReplica(like)) => {
                 Ok(Targets { devices: devices_of(like), per_replica: true })
             }
-            Destination::Like(other) => Err(Error::invalid(
+            Destination::Like(other) => Err(invalid!(
                 "destination",
-                format!(
-                    "{} is no destination; give a device name, a tensor, indexed slices, a \
+                "{} is no destination; give a device name, a tensor, indexed slices, a \
                      variable or a per-replica value",
-                    other.kind_name()
-                ),
+                other.kind_name()
             )),
         }
     }

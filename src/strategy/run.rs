@@ -111,10 +111,10 @@ impl Strategy {
         require_cross_replica(self)?;
         match step_place(self) {
             None => self.run_outermost(run),
-            Some(_) if run.limits.is_bounded() => Err(Error::invalid(
+            Some(_) if run.limits.is_bounded() => Err(invalid!(
                 "options",
                 "a run inside of a merge call ends with the run around it; give that one the \
-                 deadline or the cancellation token",
+                 deadline or the cancellation token"
             )),
             Some(outer) => {
                 let result = self.run_nested(run, outer);
@@ -289,12 +289,10 @@ impl Strategy {
             return Ok(None);
         }
         if given < record.replicas() {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "result",
-                format!(
-                    "{given} of {} replicas returned a value; all or none must",
-                    record.replicas()
-                ),
+                "{given} of {} replicas returned a value; all or none must",
+                record.replicas()
             ));
         }
         let parts: Vec<Value> = outcomes.filter_map(|outcome| outcome.take()?.ok()).collect();
@@ -477,9 +475,9 @@ impl Strategy {
         });
         match short {
             None => Ok(()),
-            Some(components) => Err(Error::invalid(
+            Some(components) => Err(invalid!(
                 "args",
-                format!("a per-replica value of {components} components for {replicas} replicas"),
+                "a per-replica value of {components} components for {replicas} replicas"
             )),
         }
     }

@@ -30,11 +30,11 @@ pub fn scatter(variable: &Variable, op: ScatterOp, value: &Value) -> Result<()> 
         Some(context) => scatter_in_replica(&context, variable, op, value),
         None => {
             if matches!(value, Value::PerReplica(_)) {
-                return Err(Error::invalid(
+                return Err(invalid!(
                     "value",
                     "a per-replica value, of which one component would be used; scatter inside of a \
                      run, where the variable's aggregation combines them, or scatter the component \
-                     that is meant",
+                     that is meant"
                 ));
             }
             let slices = plain_slices(value)?;
@@ -53,7 +53,7 @@ fn scatter_rows(
 ) -> Result<()> {
     to.scatter_rows(op, slices.values(), slices.indices()).map_err(|error| match error {
         Error::OutOfRange { argument, problem } => {
-            Error::out_of_range(argument, format!("{problem} of variable '{}'", variable.name()))
+            out_of_range!(argument, "{problem} of variable '{}'", variable.name())
         }
         other => other,
     })
@@ -62,10 +62,7 @@ fn scatter_rows(
 fn plain_slices(value: &Value) -> Result<Arc<IndexedSlices>> {
     match value.component(0)? {
         Value::IndexedSlices(slices) => Ok(slices),
-        other => Err(Error::invalid(
-            "value",
-            format!("{} where indexed slices are expected", other.kind_name()),
-        )),
+        other => Err(invalid!("value", "{} where indexed slices are expected", other.kind_name())),
     }
 }
 
@@ -74,14 +71,12 @@ fn check_scatterable(variable: &Variable, slices: &IndexedSlices) -> Result<()> 
     if slices.dense_shape() == variable.shape() {
         return Ok(());
     }
-    Err(Error::invalid(
+    Err(invalid!(
         "value",
-        format!(
-            "is slices of shape {}, but variable '{}' has shape {}",
-            slices.dense_shape(),
-            variable.name(),
-            variable.shape()
-        ),
+        "is slices of shape {}, but variable '{}' has shape {}",
+        slices.dense_shape(),
+        variable.name(),
+        variable.shape()
     ))
 }
 

@@ -48,12 +48,10 @@ fn common_shape(components: &[&IndexedSlices]) -> Result<Shape> {
         let shapes: Vec<String> = shapes
             .map(|(replica, slices)| format!("replica {replica} {}", slices.dense_shape()))
             .collect();
-        return Err(Error::invalid(
+        return Err(invalid!(
             "value",
-            format!(
-                "the dense shapes of the replicas' indexed slices differ: {}",
-                shapes.join(", ")
-            ),
+            "the dense shapes of the replicas' indexed slices differ: {}",
+            shapes.join(", ")
         ));
     }
     Ok(first.dense_shape())

@@ -209,9 +209,11 @@ fn check_readable(variable: &Variable, dtype: DType) -> Result<()> {
     }
     let what = "a variable can be viewed in its own dtype, a float32 one also in float16 and \
                 bfloat16";
-    Err(Error::invalid(
+    Err(invalid!(
         "dtype",
-        format!("{dtype}, but variable '{}' is {}; {what}", variable.name(), variable.dtype()),
+        "{dtype}, but variable '{}' is {}; {what}",
+        variable.name(),
+        variable.dtype()
     ))
 }
 
@@ -297,29 +299,25 @@ pub(super) fn check_dtype(variable: &Variable, tensor: &Tensor) -> Result<()> {
         }
         _ => "; convert the value",
     };
-    Err(Error::invalid(
+    Err(invalid!(
         "value",
-        format!(
-            "is {}, but variable '{}' is {}{hint}",
-            tensor.dtype(),
-            variable.name(),
-            variable.dtype()
-        ),
+        "is {}, but variable '{}' is {}{hint}",
+        tensor.dtype(),
+        variable.name(),
+        variable.dtype()
     ))
 }
 
 pub(super) fn check_assignable(variable: &Variable, tensor: &Tensor) -> Result<()> {
     check_dtype(variable, tensor)?;
     if tensor.shape() != variable.shape() {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "value",
-            format!(
-                "has shape {}, but variable '{}' has shape {}, which an assignment does not change; \
+            "has shape {}, but variable '{}' has shape {}, which an assignment does not change; \
                  reshape the value",
-                tensor.shape(),
-                variable.name(),
-                variable.shape()
-            ),
+            tensor.shape(),
+            variable.name(),
+            variable.shape()
         ));
     }
     Ok(())
@@ -378,14 +376,12 @@ pub(super) fn check_aggregation(
 ) -> Result<()> {
     let replicas = context.strategy().num_replicas_in_sync();
     if replicas > 1 && variable.spec().aggregation == Aggregation::None {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "variable",
-            format!(
-                "'{}' has aggregation NONE, so {what} in replica context does not say how to \
+            "'{}' has aggregation NONE, so {what} in replica context does not say how to \
                  combine the {replicas} replicas' values; create it with SUM, MEAN or \
                  ONLY_FIRST_REPLICA, or assign in a merge call",
-                variable.name()
-            ),
+            variable.name()
         ));
     }
     Ok(())

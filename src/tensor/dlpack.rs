@@ -173,10 +173,10 @@ impl ManagedForm for Versioned {
 impl ManagedForm for Legacy {
     fn new(elements: DlTensor, read_only: bool) -> Result<Legacy> {
         if read_only {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "tensor",
                 "its elements are only to be read, which the older form of DLPack cannot say; give \
-                 the versioned form, or a copy",
+                 the versioned form, or a copy"
             ));
         }
         Ok(Legacy { elements, manager: ptr::null_mut(), deleter: Some(delete::<Legacy> as _) })

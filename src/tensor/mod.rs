@@ -100,13 +100,11 @@ impl Tensor {
     /// A contiguous tensor of `shape` with these elements, in row-major order.
     pub fn from_slice<T: Element>(data: &[T], shape: Shape, device: DeviceId) -> Result<Tensor> {
         if data.len() != shape.elements() {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "data",
-                format!(
-                    "{} elements for shape {shape}, which has {}",
-                    data.len(),
-                    shape.elements()
-                ),
+                "{} elements for shape {shape}, which has {}",
+                data.len(),
+                shape.elements()
             ));
         }
         // SAFETY: an `Element` has no padding and no invalid bytes; the length is the slice's.
@@ -124,9 +122,10 @@ impl Tensor {
     ) -> Result<Tensor> {
         let expected = shape.bytes(dtype)?;
         if bytes.len() != expected {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "data",
-                format!("{} bytes for shape {shape} of {dtype}, which has {expected}", bytes.len()),
+                "{} bytes for shape {shape} of {dtype}, which has {expected}",
+                bytes.len()
             ));
         }
         let storage = Storage::uninitialized(expected, device)?;
@@ -149,19 +148,18 @@ impl Tensor {
         let bytes =
             layout.extent().checked_mul(dtype.size()).and_then(|end| end.checked_add(offset));
         if bytes.is_none_or(|bytes| bytes > storage.bytes()) {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "shape",
-                format!(
-                    "shape {} of {dtype} from byte {offset} on does not fit in {} bytes",
-                    layout.shape,
-                    storage.bytes()
-                ),
+                "shape {} of {dtype} from byte {offset} on does not fit in {} bytes",
+                layout.shape,
+                storage.bytes()
             ));
         }
         if !storage.address().addr().wrapping_add(offset).is_multiple_of(dtype.size()) {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "data",
-                format!("the address is not a multiple of {}, the size of {dtype}", dtype.size()),
+                "the address is not a multiple of {}, the size of {dtype}",
+                dtype.size()
             ));
         }
         Ok(Tensor::from_parts(storage, dtype, layout, offset))
@@ -326,23 +324,19 @@ impl Tensor {
     /// can be reshaped without a copy.
     pub fn reshape(&self, shape: Shape) -> Result<Tensor> {
         if shape.elements() != self.shape().elements() {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "shape",
-                format!(
-                    "{shape} has {} elements, the tensor's shape {} has {}; a reshape keeps their number",
-                    shape.elements(),
-                    self.shape(),
-                    self.shape().elements()
-                ),
+                "{shape} has {} elements, the tensor's shape {} has {}; a reshape keeps their number",
+                shape.elements(),
+                self.shape(),
+                self.shape().elements()
             ));
         }
         if !self.layout().is_contiguous() {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "tensor",
-                format!(
-                    "strides {:?} are not row-major; copy the tensor first",
-                    self.layout().strides()
-                ),
+                "strides {:?} are not row-major; copy the tensor first",
+                self.layout().strides()
             ));
         }
         let layout = Layout::row_major(shape);
@@ -392,16 +386,14 @@ impl<'a> TensorMut<'a> {
     fn check_writable(&self) -> Result<()> {
         let tensor = self.tensor;
         if tensor.is_read_only() {
-            return Err(Error::invalid("tensor", "its memory is read-only"));
+            return Err(invalid!("tensor", "its memory is read-only"));
         }
         if tensor.layout().has_overlap() {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "tensor",
-                format!(
-                    "strides {:?} of shape {} let positions share an element; such a tensor is read-only",
-                    tensor.layout().strides(),
-                    tensor.shape()
-                ),
+                "strides {:?} of shape {} let positions share an element; such a tensor is read-only",
+                tensor.layout().strides(),
+                tensor.shape()
             ));
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! host.
 
 use crate::device::DeviceId;
-use crate::error::{Error, Result, memory};
+use crate::error::{Result, memory};
 use crate::kernels::copy::combine::combine;
 use crate::kernels::copy::layouts;
 use crate::kernels::cuda::on_gpu;
@@ -114,10 +114,7 @@ impl Tensor {
     /// Fails with INVALID_ARGUMENT if `T` is not the type of the elements.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         if self.dtype() != T::DTYPE {
-            return Err(Error::invalid(
-                "tensor",
-                format!("its elements are {}, not {}", self.dtype(), T::DTYPE),
-            ));
+            return Err(invalid!("tensor", "its elements are {}, not {}", self.dtype(), T::DTYPE));
         }
         let contiguous = self.on_host()?.to_contiguous()?;
         let view = contiguous.reading()?;
@@ -134,10 +131,7 @@ impl Tensor {
     pub fn copy_to_host(&self, destination: &mut [u8]) -> Result<()> {
         let expected = self.shape().bytes(self.dtype())?;
         if destination.len() != expected {
-            return Err(Error::invalid(
-                "bytes",
-                format!("{}; {self:?} has {expected}", destination.len()),
-            ));
+            return Err(invalid!("bytes", "{}; {self:?} has {expected}", destination.len()));
         }
         layouts::copy_to_bytes(&self.on_host()?.reading()?, destination)
     }

@@ -182,9 +182,9 @@ impl Epoch<'_> {
             (self.metrics.map(Metrics::strategy), "options.metrics"),
         ] {
             if of.is_some_and(|of| of != self.strategy.id()) {
-                return Err(Error::invalid(
+                return Err(invalid!(
                     argument,
-                    "made for another strategy than the one that trains; make it for this one",
+                    "made for another strategy than the one that trains; make it for this one"
                 ));
             }
         }

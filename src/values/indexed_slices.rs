@@ -24,27 +24,23 @@ impl IndexedSlices {
     /// Fails with INVALID_ARGUMENT if they do not fit each other.
     pub fn new(values: Tensor, indices: Tensor, dense_shape: Shape) -> Result<IndexedSlices> {
         if indices.dtype() != DType::Int64 || indices.shape().rank() != 1 {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "indices",
-                format!(
-                    "{} of shape {}; int64 of one dimension is expected",
-                    indices.dtype(),
-                    indices.shape()
-                ),
+                "{} of shape {}; int64 of one dimension is expected",
+                indices.dtype(),
+                indices.shape()
             ));
         }
         if dense_shape.rank() == 0 {
-            return Err(Error::invalid("dense_shape", "is a scalar's; a scalar has no rows"));
+            return Err(invalid!("dense_shape", "is a scalar's; a scalar has no rows"));
         }
         let rows = indices.shape()[0];
         if values.shape() != dense_shape.with_size(0, rows) {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "values",
-                format!(
-                    "have shape {}; {rows} indices into shape {dense_shape} need shape {}",
-                    values.shape(),
-                    dense_shape.with_size(0, rows)
-                ),
+                "have shape {}; {rows} indices into shape {dense_shape} need shape {}",
+                values.shape(),
+                dense_shape.with_size(0, rows)
             ));
         }
         Ok(IndexedSlices { values, indices, dense_shape })

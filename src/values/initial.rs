@@ -88,7 +88,7 @@ impl Distribution {
             _ => (0.0, 0.0),
         };
         if !mean.is_finite() {
-            return Err(Error::invalid("initial_mean", format!("{mean}; must be finite")));
+            return Err(invalid!("initial_mean", "{mean}; must be finite"));
         }
         if !spread.is_finite() || spread < 0.0 {
             let problem = format!("{spread}; must be finite and 0 or more");

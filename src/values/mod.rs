@@ -244,19 +244,17 @@ impl Value {
     pub fn item(&self, index: usize) -> Result<Value> {
         let item = match self {
             Value::Tensor(_) | Value::Variable(_) | Value::IndexedSlices(_) => {
-                return Err(Error::invalid("value", format!("{} has no items", self.kind_name())));
+                return Err(invalid!("value", "{} has no items", self.kind_name()));
             }
             Value::PerReplica(value) => value.component(index),
             Value::Nest(nest) => nest.items().get(index).cloned(),
         };
         item.ok_or_else(|| {
-            Error::out_of_range(
+            out_of_range!(
                 "index",
-                format!(
-                    "{index} is not in [0, {}), the items of {}",
-                    self.count(),
-                    self.kind_name()
-                ),
+                "{index} is not in [0, {}), the items of {}",
+                self.count(),
+                self.kind_name()
             )
         })
     }
@@ -387,17 +385,15 @@ impl Value {
     /// object on all replicas stays as it is; other leaves become per-replica values. `always_wrap` makes every
     /// tensor leaf a per-replica value. `what` names the argument in messages.
     pub fn merge(parts: &[Value], always_wrap: bool, what: &'static str) -> Result<Value> {
-        let first = parts.first().ok_or_else(|| Error::invalid(what, "no values to merge"))?;
+        let first = parts.first().ok_or_else(|| invalid!(what, "no values to merge"))?;
         let mismatch = |replica: usize, other: &Value| {
-            Error::invalid(
+            invalid!(
                 what,
-                format!(
-                    "the structures differ: {} of {} on replica 0, {} of {} on replica {replica}",
-                    first.kind_name(),
-                    first.count(),
-                    other.kind_name(),
-                    other.count()
-                ),
+                "the structures differ: {} of {} on replica 0, {} of {} on replica {replica}",
+                first.kind_name(),
+                first.count(),
+                other.kind_name(),
+                other.count()
             )
         };
         let is_of_kind = |part: &Value| part.kind_name() == first.kind_name();
@@ -409,13 +405,11 @@ impl Value {
             return match wrong {
                 None => Value::per_replica_of(parts.to_vec()),
                 Some((replica, part)) if !is_of_kind(part) => Err(mismatch(replica, part)),
-                Some((_, part)) => Err(Error::invalid(
+                Some((_, part)) => Err(invalid!(
                     what,
-                    format!(
-                        "{} cannot be part of a per-replica value, which has tensors or indexed \
+                    "{} cannot be part of a per-replica value, which has tensors or indexed \
                          slices; it must be the very same on all replicas",
-                        part.kind_name()
-                    ),
+                    part.kind_name()
                 )),
             };
         };

@@ -5,7 +5,7 @@
 use crate::checkpoint::saveable::{Changes, Names, ObjectReader, ObjectRecord, Ready, Saveable};
 use crate::collectives::{copy_into, copy_to};
 use crate::device::DeviceId;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tensor::Tensor;
 
 /// A tensor of the caller.
@@ -19,9 +19,7 @@ impl CallersTensor {
     pub unsafe fn new(tensor: Tensor) -> Result<CallersTensor> {
         // SAFETY: nothing is written here.
         let writable = unsafe { tensor.assume_exclusive() }.into_view().map(|_| ());
-        writable.map_err(|error| {
-            Error::invalid("tensor", format!("it could not be restored: {error}"))
-        })?;
+        writable.map_err(|error| invalid!("tensor", "it could not be restored: {error}"))?;
         Ok(CallersTensor(tensor))
     }
 }

@@ -100,7 +100,7 @@ unsafe fn joined(
     options: &MpiOptions,
 ) -> Result<CheckedCommunicator> {
     if parent.is_null() || parent == functions::COMM_NULL {
-        return Err(Error::invalid("communicator", "is none; a communicator of MPI's is expected"));
+        return Err(invalid!("communicator", "is none; a communicator of MPI's is expected"));
     }
     // SAFETY: the caller's promise.
     let engine = unsafe {

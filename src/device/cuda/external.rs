@@ -98,5 +98,5 @@ fn judge(
             )));
         }
     };
-    Err(Error::invalid(argument, format!("{problem}; give one {}", right())))
+    Err(invalid!(argument, "{problem}; give one {}", right()))
 }

@@ -104,7 +104,7 @@ impl Registry {
         let count = u32::try_from(limits.len()).unwrap_or(u32::MAX);
         check_gpu_count(count)?;
         if limits.contains(&Some(0)) {
-            return Err(Error::invalid("memory_limits", "0 bytes; each logical GPU has 1 or more"));
+            return Err(invalid!("memory_limits", "0 bytes; each logical GPU has 1 or more"));
         }
         let cards = self.card_count();
         let id = |index| DeviceId { kind: DeviceKind::Gpu, index };

@@ -22,7 +22,7 @@ pub(crate) unsafe fn destination(
     argument: &'static str,
 ) -> Result<Destination> {
     if pointer.is_null() {
-        return Err(Error::invalid(argument, "is NULL; a destination is expected"));
+        return Err(invalid!(argument, "is NULL; a destination is expected"));
     }
     // SAFETY: the caller's promise is the same.
     let given = unsafe { options::read(pointer, argument) }?;
@@ -32,14 +32,14 @@ pub(crate) unsafe fn destination(
     let variable = get_optional(given.variable, "destination.variable")?;
     match (device, like, variable) {
         (Some(""), None, None) => {
-            Err(Error::invalid("destination.device", "is empty; name a device, such as CPU:0"))
+            Err(invalid!("destination.device", "is empty; name a device, such as CPU:0"))
         }
         (Some(name), None, None) => {
             Ok(Destination::Device(registry::resolve(name, "destination.device")?))
         }
         (None, Some(like), None) => Ok(Destination::Like(like)),
         (None, None, Some(variable)) => Ok(Destination::Like(Value::Variable(variable))),
-        _ => Err(Error::invalid("destination", "set exactly one of device, like and variable")),
+        _ => Err(invalid!("destination", "set exactly one of device, like and variable")),
     }
 }
 

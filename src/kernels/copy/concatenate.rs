@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::streaming::{self, LINE};
@@ -24,10 +24,7 @@ pub fn concatenate(
 ) -> Result<()> {
     let (dtype, shape) = (output.dtype(), output.layout().shape);
     if axis >= shape.rank() {
-        return Err(Error::invalid(
-            "axis",
-            format!("{axis}; the tensors have {} dimensions", shape.rank()),
-        ));
+        return Err(invalid!("axis", "{axis}; the tensors have {} dimensions", shape.rank()));
     }
     let fits = |part: &View| {
         let layout = part.layout();
@@ -39,7 +36,7 @@ pub fn concatenate(
     };
     let size: usize = parts.iter().filter(|part| fits(part)).map(|p| p.layout().shape[axis]).sum();
     if !(parts.iter().all(fits) && output.layout().is_contiguous() && size == shape[axis]) {
-        return Err(Error::invalid("value", "parts and output do not fit together"));
+        return Err(invalid!("value", "parts and output do not fit together"));
     }
     let inner = shape[axis + 1..].iter().product::<usize>() * dtype.size();
     let part =

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::executor::workers;
 use crate::kernels::dtype::DType;
 use crate::kernels::float::half_precision::{f64_to_bf16, f64_to_f16};
@@ -35,7 +35,7 @@ pub fn copy_to_bytes(from: &View, to: &mut [u8]) -> Result<()> {
     let (shape, size) = (from.layout().shape, from.dtype().size());
     let expected = shape.bytes(from.dtype())?;
     if to.len() != expected {
-        return Err(Error::invalid("bytes", format!("{}; the elements have {expected}", to.len())));
+        return Err(invalid!("bytes", "{}; the elements have {expected}", to.len()));
     }
     // SAFETY: the view guarantees that its layout may be read; `to` is exclusive and as long as all elements.
     unsafe { copy_dense(from.data(), from.layout(), size, to.as_mut_ptr()) };
@@ -102,11 +102,9 @@ pub fn check_same(from: (DType, Shape), to: (DType, Shape)) -> Result<()> {
         return Ok(());
     }
     let ((from, from_shape), (to, to_shape)) = (from, to);
-    Err(Error::invalid(
+    Err(invalid!(
         "tensor",
-        format!(
-            "{from} of shape {from_shape} does not fit into {to} of shape {to_shape}; dtype and shape must agree"
-        ),
+        "{from} of shape {from_shape} does not fit into {to} of shape {to_shape}; dtype and shape must agree"
     ))
 }
 

@@ -275,7 +275,7 @@ pub(super) fn check_gradient(gradient: &Gradient<'_>) -> Result<()> {
         return Err(Error::invalid("gradient", problem));
     }
     if u32::try_from(contributions.len()).is_err() {
-        return Err(Error::invalid("gradient", "more contributions than can be counted"));
+        return Err(invalid!("gradient", "more contributions than can be counted"));
     }
     Ok(())
 }

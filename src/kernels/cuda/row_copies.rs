@@ -1,6 +1,6 @@
 //! Copies of a table's rows, out of the table and back into it.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::cuda::place::divisor;
 use crate::kernels::cuda::queue::{Address, KernelLauncher, Table};
 use crate::kernels::dtype::DType;
@@ -35,7 +35,7 @@ impl KernelLauncher<'_> {
     pub unsafe fn copy_rows(&self, copy: RowCopy) -> Result<()> {
         let size = copy.dtype.size();
         if ![4, 8].contains(&size) {
-            return Err(Error::invalid("rows", format!("of {}", copy.dtype)));
+            return Err(invalid!("rows", "of {}", copy.dtype));
         }
         let RowCopy { numbers, table, compact, width, .. } = copy;
         let elements = copy.rows.saturating_mul(width);

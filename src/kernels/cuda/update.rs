@@ -140,7 +140,7 @@ fn check(update: &GpuUpdate<'_>) -> Result<()> {
     let (found, expected) = (update.slots.len(), kind.map_or(1, RuleKind::states));
     if found != expected {
         let name = kernel_of(kind);
-        return Err(Error::invalid("slots", format!("{found}; {name} has {expected}")));
+        return Err(invalid!("slots", "{found}; {name} has {expected}"));
     }
     let Some(rows) = update.rows else { return Ok(()) };
     let (numbers, sum) = (rows.numbers, &update.gradient);

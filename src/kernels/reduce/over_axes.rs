@@ -8,7 +8,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::executor::workers;
 use crate::kernels::dtype::{Element, for_numeric, for_wrapping};
 use crate::kernels::instruction_set::{
@@ -44,20 +44,18 @@ pub fn reduce_over_axes(
     reduced: &AxisMask,
     output: &mut ViewMut,
 ) -> Result<()> {
-    let first = inputs.first().ok_or_else(|| Error::invalid("value", "no components"))?;
+    let first = inputs.first().ok_or_else(|| invalid!("value", "no components"))?;
     check_output(op, first.dtype(), output.dtype())?;
     let mut parts = Vec::with_capacity(inputs.len());
     for input in inputs {
         let part = AxesInput::new(input, reduced)?;
         if input.dtype() != first.dtype() || part.kept() != &*output.layout().shape {
-            return Err(Error::invalid(
+            return Err(invalid!(
                 "value",
-                format!(
-                    "a component of {} and shape {} does not reduce to the output's shape {}",
-                    input.dtype(),
-                    input.layout().shape,
-                    output.layout().shape
-                ),
+                "a component of {} and shape {} does not reduce to the output's shape {}",
+                input.dtype(),
+                input.layout().shape,
+                output.layout().shape
             ));
         }
         parts.push(part);

@@ -108,9 +108,9 @@ pub(in crate::kernels) fn check_operands(
         let problem = format!("{} components; at most {MAX_ADDENDS} are reduced", inputs.len());
         return Err(Error::invalid("value", problem));
     }
-    let first = inputs.next().ok_or_else(|| Error::invalid("value", "no components"))?;
+    let first = inputs.next().ok_or_else(|| invalid!("value", "no components"))?;
     if !inputs.all(|input| input == first) {
-        return Err(Error::invalid("value", "the components differ in dtype or shape"));
+        return Err(invalid!("value", "the components differ in dtype or shape"));
     }
     check_output(op, first.0, output.0)?;
     match output.1 == first.1 {
@@ -144,7 +144,7 @@ pub(super) fn check_output(op: ReduceOp, dtype: DType, output: DType) -> Result<
 }
 
 pub(super) fn not_reducible() -> Error {
-    Error::invalid("value", "bool values cannot be reduced; convert them to numbers first")
+    invalid!("value", "bool values cannot be reduced; convert them to numbers first")
 }
 
 /// How many elements fill `lines` cache lines.

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::copy::layouts::copy_dense;
 use crate::kernels::layout::Layout;
 use crate::kernels::view::{View, ViewMut};
@@ -15,10 +15,10 @@ use crate::kernels::view::{View, ViewMut};
 pub fn copy_rows(source: &View, rows: &[u64], target: &mut ViewMut) -> Result<()> {
     let layout = source.layout();
     let Some(&available) = layout.shape.first() else {
-        return Err(Error::invalid("source", "a scalar has no rows"));
+        return Err(invalid!("source", "a scalar has no rows"));
     };
     if let Some(row) = rows.iter().find(|&&row| row >= available as u64) {
-        return Err(Error::out_of_range("rows", format!("{row} is not in [0, {available})")));
+        return Err(out_of_range!("rows", "{row} is not in [0, {available})"));
     }
     let row = Layout::strided(layout.shape.without(0), &layout.strides()[1..])?;
     let bytes = checked_target(source, &row, target, rows.len())?;
@@ -61,7 +61,7 @@ pub fn copy_rows(source: &View, rows: &[u64], target: &mut ViewMut) -> Result<()
 /// `target` is contiguous and has the dtype of `source`. Its dimensions after the first are those of `source`. The
 /// two do not overlap. Fails with INVALID_ARGUMENT if the views do not fit each other or `target` has no such row.
 pub fn copy_to_row(source: &View, target: &mut ViewMut, position: usize) -> Result<()> {
-    let rows = position.checked_add(1).ok_or_else(|| Error::invalid("position", "too large"))?;
+    let rows = position.checked_add(1).ok_or_else(|| invalid!("position", "too large"))?;
     let bytes = checked_target(source, source.layout(), target, rows)?;
     // SAFETY: row `position` of the target has `bytes` bytes, and so has the layout of the source. The two do not
     // overlap.
@@ -82,12 +82,10 @@ pub fn write_bytes(target: &mut ViewMut, offset: usize, bytes: &[u8]) -> Result<
     let capacity = target.layout().shape.bytes(target.dtype())?;
     let end = offset.checked_add(bytes.len());
     if !target.layout().is_contiguous() || end.is_none_or(|end| end > capacity) {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "bytes",
-            format!(
-                "{} from byte {offset} on do not fit in {capacity} contiguous bytes",
-                bytes.len()
-            ),
+            "{} from byte {offset} on do not fit in {capacity} contiguous bytes",
+            bytes.len()
         ));
     }
     // SAFETY: the range was just checked to lie in the view. The view's builder guaranteed that nobody else has
@@ -104,14 +102,12 @@ fn checked_target(source: &View, row: &Layout, target: &ViewMut, rows: usize) ->
         && shape.first().is_some_and(|&capacity| capacity >= rows)
         && shape[1..] == *row.shape;
     if !fits {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "target",
-            format!(
-                "{} of shape {shape} cannot take {rows} rows of {} and shape {}",
-                target.dtype(),
-                source.dtype(),
-                row.shape
-            ),
+            "{} of shape {shape} cannot take {rows} rows of {} and shape {}",
+            target.dtype(),
+            source.dtype(),
+            row.shape
         ));
     }
     row.shape.bytes(source.dtype())

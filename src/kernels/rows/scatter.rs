@@ -57,19 +57,18 @@ pub fn scatter(op: ScatterOp, values: &View, indices: &[i64], target: &mut ViewM
     let row = checked_row(values, indices.len(), target)?;
     let rows = target.layout().shape[0];
     if let Some(position) = indices.iter().position(|&index| index < 0 || index >= rows as i64) {
-        return Err(Error::out_of_range(
+        return Err(out_of_range!(
             "indices",
-            format!("{} at position {position} is not in [0, {rows}), the rows", indices[position]),
+            "{} at position {position} is not in [0, {rows}), the rows",
+            indices[position]
         ));
     }
     for_numeric!(values.dtype(), T => {
         let is_zero = |element: &T| Some(*element) == T::NO_DIVISOR;
         let zero = || values.as_slice::<T>()?.iter().position(is_zero);
         if op == ScatterOp::Divide && let Some(position) = zero() {
-            return Err(Error::invalid(
-                "values",
-                format!("element {position} is 0, and integers cannot be divided by 0"),
-            ));
+            return Err(invalid!(
+                "values","element {position} is 0, and integers cannot be divided by 0"));
         }
         // A loop for each operation: compilers do not take the choice out of one loop for all of them.
         macro_rules! each_operation {
@@ -102,13 +101,11 @@ fn checked_row(values: &View, rows: usize, target: &ViewMut) -> Result<usize> {
         && values.layout().is_contiguous()
         && target.layout().is_contiguous();
     if !fits {
-        return Err(Error::invalid(
+        return Err(invalid!(
             "values",
-            format!(
-                "{rows} rows in {} of shape {from} for a contiguous {} of shape {to}",
-                values.dtype(),
-                target.dtype()
-            ),
+            "{rows} rows in {} of shape {from} for a contiguous {} of shape {to}",
+            values.dtype(),
+            target.dtype()
         ));
     }
     Ok(to[1..].iter().product())
