@@ -16,6 +16,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::wait::Spin;
+
 /// Operations with fewer bytes than this are not shared, not even with threads that spin.
 pub(super) const INLINE_BYTES: usize = 256 << 10;
 
@@ -130,6 +132,11 @@ impl Estimates {
         1
     }
 
+    /// Whether one thread would work on `bytes` bytes for longer than threads spin that wait for a step.
+    pub fn is_long(&self, bytes: usize) -> bool {
+        self.alone(bytes) > nanoseconds(Spin::BOUNDED.duration())
+    }
+
     /// Notes that one thread moved `bytes` bytes of an operation of `of` bytes in this time.
     pub fn moved(&self, bytes: usize, of: usize, time: Duration) {
         if self.is_fixed() || bytes == 0 {
@@ -171,15 +178,16 @@ impl Estimates {
     fn forget(&self) {
         if !self.is_fixed() {
             let known = self.latency.load(Ordering::Relaxed);
-            self.latency.store(known - known / 2048, Ordering::Relaxed);
+            self.latency.store(known - known / 256, Ordering::Relaxed);
         }
     }
 }
 
-/// A new estimate from the `known` one and a sample. It moves by a part of the difference, and never to many times the
-/// known value, because a sample that large comes from a preempted thread.
+/// A new estimate from the `known` one and a sample. It moves by a part of the difference. A sample counts as at most
+/// twice the known value, because larger ones come from preempted threads. Even if every fourth sample is one, the
+/// estimate stays below twice the others.
 fn nearer(known: u64, sample: u64, part: u64) -> u64 {
-    let sample = sample.min(known.saturating_mul(4).max(1000));
+    let sample = sample.min(known.saturating_mul(2).max(1000));
     if sample >= known { known + (sample - known) / part } else { known - (known - sample) / part }
 }
 

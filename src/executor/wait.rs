@@ -4,6 +4,8 @@
 //! condition true checks for a parked thread afterwards. Each side has a sequentially consistent fence between its
 //! store and its check. So at least one of the two sees the other's store.
 
+#[cfg(not(loom))]
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use super::sync::{AtomicBool, Mutex, Ordering, Thread, current, fence, park, spin_loop};
@@ -15,12 +17,19 @@ pub struct Spin(Duration);
 impl Spin {
     /// The thread parks at once, because there are more threads than processors, or the wait is long.
     pub const NEVER: Spin = Spin(Duration::ZERO);
-    /// The time is longer than a hand-over takes, and shorter than the cost of a sleep.
+    /// The time is longer than a hand-over takes, and shorter than the cost of a sleep. The thread parks earlier if
+    /// the worker set needs the processor ([`LongOperation`]).
     pub const BOUNDED: Spin = Spin(Duration::from_micros(50));
 
-    /// A spin of this duration.
+    /// A spin of this duration, of the worker set itself.
     pub const fn lasting(time: Duration) -> Spin {
         Spin(time)
+    }
+
+    /// How long it lasts.
+    #[cfg(not(loom))]
+    pub const fn duration(self) -> Duration {
+        self.0
     }
 
     /// Spins until `ready` returns true or the time is over. Returns the last result of `ready`.
@@ -37,7 +46,8 @@ impl Spin {
                 }
                 spin_loop();
             }
-            if start.get_or_insert_with(Instant::now).elapsed() >= self.0 {
+            let needed = self == Spin::BOUNDED && LONG_OPERATIONS.load(Ordering::Relaxed) > 0;
+            if needed || start.get_or_insert_with(Instant::now).elapsed() >= self.0 {
                 return false;
             }
         }
@@ -48,6 +58,31 @@ impl Spin {
     fn until(self, ready: &mut impl FnMut() -> bool) -> bool {
         spin_loop();
         ready()
+    }
+}
+
+/// How many [`LongOperation`]s there are.
+#[cfg(not(loom))]
+static LONG_OPERATIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// An operation of the worker set that takes longer than [`Spin::BOUNDED`]. Its workers need all processors: on some
+/// of them, threads of replicas that have just ended a step would spin.
+#[cfg(not(loom))]
+pub struct LongOperation(());
+
+#[cfg(not(loom))]
+impl LongOperation {
+    /// The operation begins.
+    pub fn begin() -> LongOperation {
+        LONG_OPERATIONS.fetch_add(1, Ordering::Relaxed);
+        LongOperation(())
+    }
+}
+
+#[cfg(not(loom))]
+impl Drop for LongOperation {
+    fn drop(&mut self) {
+        LONG_OPERATIONS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

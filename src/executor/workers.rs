@@ -25,7 +25,7 @@ use super::costs::{Estimates, INLINE_BYTES};
 use super::floating_point::in_default_mode;
 use super::handover::{Countdown, Inbox};
 use super::thread::{self, Handle, Purpose, ThreadOptions};
-use super::wait::{Signal, Spin};
+use super::wait::{LongOperation, Signal, Spin};
 use crate::error::Result;
 use crate::observe;
 use crate::observe::log::{self, Level};
@@ -305,6 +305,7 @@ fn dispatch(workers: &[Worker], items: usize, block: usize, bytes: usize, body: 
         countdown: Countdown::new(workers.len()),
         panic: Mutex::new(None),
     };
+    let long_operation = ESTIMATES.is_long(bytes).then(LongOperation::begin);
     let mut woken = 0;
     for worker in workers {
         woken += usize::from(worker.slot.inbox.give((&raw const job).cast_mut()));
@@ -317,6 +318,7 @@ fn dispatch(workers: &[Worker], items: usize, block: usize, bytes: usize, body: 
     // woken itself.
     let patience = if woken > 0 { SPIN + 2 * ESTIMATES.costs().latency } else { SPIN };
     job.countdown.wait(&CALLER, spinning(patience.min(LONGEST_SPIN)));
+    drop(long_operation);
     let begun = Duration::from_nanos(job.begun.load(Ordering::Relaxed));
     ESTIMATES.woke(woken, started - job.given, begun);
     if let Err(payload) = own {
