@@ -22,6 +22,9 @@ pub(super) trait MakeGradients<T>: Copy {
     /// # Safety
     /// The sum for which this value was made has these elements.
     unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N];
+
+    /// Where the elements from `start` on lie, if they need not be made: the gradient is the only contribution. Inlined.
+    fn in_place(self, start: usize) -> Option<*const T>;
 }
 
 /// A loop over a sum's elements, which is compiled once for each way. The way is chosen before the loop, in types. A
@@ -139,6 +142,11 @@ impl<G: GradientElement, T: Real> MakeGradients<T> for Every<'_, '_, G, T> {
             Scale::Divide(divisor) => rounded(sum, |sum| sum / divisor),
         })
     }
+
+    #[inline(always)]
+    fn in_place(self, _: usize) -> Option<*const T> {
+        None
+    }
 }
 
 impl<G: GradientElement, T: Real> MakeGradients<T> for Fresh<'_, '_, G, T> {
@@ -164,6 +172,11 @@ impl<G: GradientElement, T: Real> MakeGradients<T> for Fresh<'_, '_, G, T> {
             *element = *element * factor;
         }
         gradient
+    }
+
+    #[inline(always)]
+    fn in_place(self, _: usize) -> Option<*const T> {
+        None
     }
 }
 
@@ -209,6 +222,14 @@ impl<G: GradientElement, T: Real, const TERMS: usize> MakeGradients<T>
             *element = *element * scale * fresh.factor;
         }
         sum
+    }
+
+    #[inline(always)]
+    fn in_place(self, start: usize) -> Option<*const T> {
+        let one = T::from_f64(1.0);
+        let is_contribution =
+            TERMS == 1 && G::DTYPE == T::DTYPE && (self.scale, self.fresh.factor) == (one, one);
+        is_contribution.then(|| self.first[0].cast::<T>().wrapping_add(start))
     }
 }
 

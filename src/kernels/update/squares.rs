@@ -4,6 +4,7 @@
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::slice;
 use std::sync::atomic::AtomicU64;
 
 use crate::executor::pieces::PiecePart;
@@ -160,7 +161,12 @@ impl<G: GradientElement, T: Real> SquaresOfChunks<'_, G, T> {
         for start in tile.clone().step_by(STRIP) {
             let range = start..tile.end.min(start + STRIP);
             // SAFETY: these elements are in the chunk, which the sum has.
-            let gradient = unsafe { fill(instructions, gradients, range, &mut strip) };
+            let gradient = unsafe {
+                match gradients.in_place(start) {
+                    Some(first) => slice::from_raw_parts(first, range.len()),
+                    None => fill(instructions, gradients, range, &mut strip),
+                }
+            };
             // SAFETY: the code that created this guaranteed that nobody else uses them.
             unsafe { self.keep(instructions, gradient, start) };
             let (blocks, mut rest) = gradient.as_chunks();
