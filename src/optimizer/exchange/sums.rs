@@ -94,16 +94,22 @@ impl Shards {
             self.add_up(round, sources, receive, &places);
             if gathers {
                 let received = self.all_gather(collective, round, (send, receive))?;
-                let landed =
-                    |(_, ShardRange { item, range, .. }, elements): (_, &ShardRange, _)| {
-                        let to = self.items[*item].landing.as_ref()?;
-                        Some(ReceivedShard { elements, to, first: range.start })
-                    };
-                let received: Vec<_> = received.into_iter().filter_map(landed).collect();
-                done = done.and(launcher.land(&received));
+                done = done.and(launcher.land(&self.landings(&received)));
             }
         }
         done
+    }
+
+    /// Received elements, with their destinations.
+    pub(super) fn landings<'a>(
+        &'a self,
+        received: &[(usize, &ShardRange, Span<'a>)],
+    ) -> Vec<ReceivedShard<'a>> {
+        let landed = |(_, ShardRange { item, range, .. }, elements): &(_, &ShardRange, _)| {
+            let to = self.items[*item].landing.as_ref()?;
+            Some(ReceivedShard { elements: *elements, to, first: range.start })
+        };
+        received.iter().filter_map(landed).collect()
     }
 
     /// Sends the elements of this rank's part that are in `send`, and 8 more bytes, to all. Returns from which rank
