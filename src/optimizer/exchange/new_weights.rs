@@ -69,7 +69,7 @@ impl Shards {
             all.retain(|(rank, ..)| *rank != self.rank);
             landed = landed.and(launcher.land(&self.landings(&all)));
             let mut end = 0;
-            for count in self.weight_counts(round) {
+            for count in self.gathered_counts(round) {
                 end += count;
                 let word = receive.bytes()[..end].last_chunk().copied().unwrap_or_default();
                 let found = u64::from_ne_bytes(word);
