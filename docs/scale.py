@@ -45,7 +45,7 @@ def arguments(words):
     add("--message-us", type=any_, default=1, help="microseconds that a process spends on a message: "
         "'umbo bench exchange' with small sizes (default: 1)")
     add("--latency-us", type=any_, default=10, help="microseconds from one process to another (default: 10)")
-    add("--votes", type=number(0, 1000, int), default=6, help="votes of the ranks in a step (default: 6)")
+    add("--votes", type=number(0, 1000, int), default=5, help="votes of the ranks in a step (default: 5)")
     add("--processes", type=numbers(1, MOST, int), default=ROWS, help="numbers of processes to show")
     add("--gbits", type=numbers(1e-6, 1e6), default=[10, 100, 400], help="gigabits a second between machines "
         "(default: 10,100,400)")
@@ -76,7 +76,8 @@ def step(asked, wire, processes):
     return {
         "compute": max(compute, made),
         "exchange": max(exchange - asked.overlap * compute, 0),
-        "update": update / processes,
+        # Each updates its part, before the vote and after it.
+        "update": update if processes < 2 else 2 * update / processes,
         # A reduction of a number: up a tree and down again.
         "vote": asked.votes * 2 * math.ceil(math.log2(processes)) * (asked.latency_us * 1e-6 + message),
     }

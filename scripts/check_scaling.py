@@ -22,8 +22,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # The ranks meet so often in a step: as it begins, as its run is committed, as an update announces itself, as
-# gradients are exchanged, as its settings are compared, as the update is committed, and as new weights are gathered.
-MEETINGS = 7
+# gradients are exchanged, as new weights are, and as the update is committed.
+MEETINGS = 6
 
 
 def arguments():

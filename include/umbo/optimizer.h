@@ -315,9 +315,10 @@ typedef struct umbo_update_tile {
  *
  * @param[in] tile Valid until the function returns.
  *
- * Several threads call it at once, on tiles that have nothing in common. It cannot fail, because
- * other tiles are changed already. Functions of the library are UMBO_STATUS_FAILED_PRECONDITION
- * here.
+ * Several threads call it at once, on tiles that have nothing in common. With several ranks it runs
+ * twice for each element, first on copies of weights and states, and must do the same both times.
+ * It cannot fail, because other tiles are changed already. Functions of the library are
+ * UMBO_STATUS_FAILED_PRECONDITION here.
  */
 typedef void (*umbo_update_tile_fn)(const umbo_update_tile *tile, void *user_data);
 

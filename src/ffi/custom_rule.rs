@@ -43,9 +43,10 @@ pub struct umbo_update_tile {
 ///
 /// @param[in] tile Valid until the function returns.
 ///
-/// Several threads call it at once, on tiles that have nothing in common. It cannot fail, because
-/// other tiles are changed already. Functions of the library are UMBO_STATUS_FAILED_PRECONDITION
-/// here.
+/// Several threads call it at once, on tiles that have nothing in common. With several ranks it runs
+/// twice for each element, first on copies of weights and states, and must do the same both times. It
+/// cannot fail, because other tiles are changed already. Functions of the library are
+/// UMBO_STATUS_FAILED_PRECONDITION here.
 pub type umbo_update_tile_fn =
     Option<unsafe extern "C-unwind" fn(tile: *const umbo_update_tile, user_data: *mut c_void)>;
 

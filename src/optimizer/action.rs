@@ -38,7 +38,7 @@ pub struct ApplyAction {
     /// What is logged once no lock of the commit point is held: the variable and the step in which a gradient that
     /// is not finite was applied for the first time.
     warning: Option<(Variable, u64)>,
-    /// Why a GPU, or the engine of the ranks, failed to carry out the commit.
+    /// Why a GPU failed to carry out the commit.
     failure: Option<Error>,
 }
 
@@ -409,7 +409,6 @@ impl ApplyAction {
     /// Does what was prepared. Returns whether, for the first time, it applied what is not finite.
     fn carry_out(&mut self, prepared: PreparedApply) -> bool {
         let mut is_new = false;
-        let ranks = self.gradients.ranks();
         let state = &mut *self.optimizer.lock();
         let mut sources = self.sources(&prepared);
         let PreparedApply { step, total_weight, outcome, measured, mut work, launcher, .. } =
@@ -436,7 +435,7 @@ impl ApplyAction {
             }
             ApplyDecision::Update { learning_rate, clipping } => {
                 let (variables, rule) = (&mut state.variables, self.optimizer.rule());
-                let updated = work.update(launcher, &ranks, variables, &sources, (rule, clipping));
+                let updated = work.update(launcher, variables, &sources, (rule, clipping));
                 let found = updated.unwrap_or_else(|error| {
                     failure = Some(error);
                     None

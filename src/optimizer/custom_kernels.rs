@@ -28,13 +28,7 @@ impl VariableCopies {
     ) -> Result<VariableCopies> {
         let Means { variables, sources, .. } = means;
         let variable = &sources.variables()[index];
-        if variable.updates_ahead() > 1 {
-            return Err(Error::precondition(format!(
-                "{variable:?}: another optimizer's apply to it waits for the same commit point; a \
-                 rule of the program's computes from what the GPU holds now. Apply them in steps of \
-                 their own"
-            )));
-        }
+        variable.check_first_update()?;
         let shape = Shape::new(&[sources.elements(index)])?;
         let fresh = || Tensor::uninitialized(variable.dtype(), shape, gpu.id());
         let merged = sources.rows(index);

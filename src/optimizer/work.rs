@@ -8,6 +8,7 @@ use crate::kernels::instruction_set::Instructions;
 use crate::kernels::update::rules::SUMS;
 use crate::kernels::update::squares::Squares;
 use crate::kernels::update::weighted_sum::Clipping;
+use crate::optimizer::exchange::new_weights::put_weights;
 use crate::optimizer::exchange::shards::Shards;
 use crate::optimizer::exchange::slots;
 use crate::optimizer::launcher::ApplyLauncher;
@@ -18,7 +19,7 @@ use crate::optimizer::sources::GradientSources;
 use crate::optimizer::state::OptimizerMemory;
 use crate::optimizer::variable_states::{StoredState, Variables};
 use crate::optimizer::workspace::{ApplyItem, ApplyWork, PreparedUpdate};
-use crate::strategy::ranks::{Call, CollectiveKind, Ranks};
+use crate::strategy::ranks::Ranks;
 use crate::values::buffer::OfCopies;
 use crate::values::variable::Variable;
 use parking_lot::Mutex;
@@ -219,16 +220,16 @@ impl ApplyWork {
     pub(super) fn update(
         &mut self,
         launcher: &'static dyn ApplyLauncher,
-        ranks: &Ranks,
         variables: &mut Variables,
         sources: &GradientSources<'_>,
         (rule, clipping): (&dyn UpdateRule, Clipping),
     ) -> Result<Option<usize>> {
         let means = Means { variables, sources, rule, clipping };
-        if let Err(error) = self.run(launcher, ranks, means) {
+        if let Err(error) = launcher.update(self, means) {
             self.drop_updates(variables);
             return Err(error);
         }
+        put_weights(&self.items, means);
         let mut found = None;
         for item in &mut self.items {
             let Some(PreparedUpdate { position, buffer, copies, scalars, .. }) = item.update.take()
@@ -249,23 +250,11 @@ impl ApplyWork {
         Ok(found)
     }
 
-    /// Runs the updates. If each rank updates its part, the ranks exchange the weights of all parts.
-    fn run(
-        &mut self,
-        launcher: &'static dyn ApplyLauncher,
-        ranks: &Ranks,
-        means: Means<'_>,
-    ) -> Result<()> {
-        let Some(shards) = self.exchange.shards.take() else {
-            return launcher.update(self, means);
-        };
-        let call = Call::to(CollectiveKind::Gradients, &"the gathering of new weights");
-        let (mut collective, ()) = ranks.start_collective(call, Ok(()))?;
-        if means.rule.measures() {
-            shards.measure(&mut collective, &mut self.items, means, &mut self.exchange)?;
-        }
-        launcher.update(self, means)?;
-        shards.exchange_weights(&mut collective, &self.items, means, &mut self.exchange)
+    /// Fails if another update of a variable that is divided among the ranks is prepared: this one's new weights are
+    /// computed before that is carried out.
+    pub(super) fn check_first_updates(&self, sources: &GradientSources<'_>) -> Result<()> {
+        let mut divided = self.items.iter().filter(|item| item.divided);
+        divided.try_for_each(|item| sources.variables()[item.index].check_first_update())
     }
 }
 

@@ -30,11 +30,10 @@ pub trait CommitAction: Send {
     /// Everything that can fail: schedules, checks, scans, norms. Changes nothing that is visible.
     fn prepare(&mut self) -> Result<()>;
 
-    /// The change itself. Cannot fail, except that a device may be lost together with its memory, or the other ranks.
+    /// The change itself. Cannot fail, except that a device may be lost together with its memory.
     fn commit(&mut self);
 
-    /// The reason why a device or the ranks were lost during the change, if they were. Called once, after
-    /// [`CommitAction::commit`].
+    /// The reason why a device was lost during the change, if it was. Called once, after [`CommitAction::commit`].
     fn failure(&mut self) -> Option<Error> {
         None
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::device::DeviceId;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Shape, Tensor, TensorMut};
 use crate::text::Text;
@@ -234,9 +234,10 @@ impl Variable {
         buffer.refreshed_copy(memory, dtype)
     }
 
-    /// If a GPU holds the variable: counts an apply as prepared, or no longer as prepared once it is done or dropped.
+    /// If a GPU holds the variable, or ranks divide it: counts an apply as prepared, or no longer as prepared once it
+    /// is done or dropped.
     pub fn note_update_ahead(&self, is_prepared: bool) {
-        if self.0.device.is_host_memory() {
+        if self.0.device.is_host_memory() && self.sharding().is_none() {
             return;
         }
         if is_prepared {
@@ -246,9 +247,16 @@ impl Variable {
         }
     }
 
-    /// If a GPU holds the variable: how many applies to it are prepared and neither done nor dropped.
-    pub fn updates_ahead(&self) -> u32 {
-        self.0.updates_ahead.load(Ordering::Relaxed)
+    /// Fails if an apply is prepared whose new weights can only be computed from what the variable is now, and the
+    /// same optimizer or another has an apply to the variable ahead of it.
+    pub fn check_first_update(&self) -> Result<()> {
+        if self.0.updates_ahead.load(Ordering::Relaxed) > 1 {
+            return Err(Error::precondition(format!(
+                "{self:?}: another optimizer's apply to it waits for the same commit point, and this one \
+                 computes from what the variable is now. Apply them in steps of their own"
+            )));
+        }
+        Ok(())
     }
 
     /// Whether updates write only the first of the two buffers.

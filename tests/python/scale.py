@@ -29,10 +29,10 @@ def near(value, expected):
 alone = step(1)
 assert (alone["exchange_ms"], alone["vote_ms"], alone["efficiency"]) == (0, 0, 1)
 near(alone["step_ms"], 110)
-# An exchange is what goes over the wire, twice; an update a part of the work.
+# An exchange is what goes over the wire, twice; an update twice a part of the work.
 four = step(4)
 near(four["exchange_ms"], 2 * 0.75 * 10 + 6e-3)
-near(four["update_ms"], 2.5)
+near(four["update_ms"], 2 * 2.5)
 near(four["vote_ms"], 2 * 2 * 2 * 0.011)
 # What is hidden costs nothing; input costs what it takes longer than the computation.
 assert step(4, "--overlap", "0.5")["exchange_ms"] == 0

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use umbo::error::Status;
 use umbo::kernels::update::tiles::Tile;
 use umbo::optimizer::adagrad::Adagrad;
 use umbo::optimizer::adam::Adam;
@@ -337,25 +338,38 @@ fn state_is_set_and_copies_follow() {
     is_as_alone(program);
 }
 
-/// Two applies to one variable at one commit point follow each other: the second begins with what the first makes.
+/// Two applies to one variable at one commit point, of which the second would have to know what the first makes;
+/// after the run they follow each other.
 #[test]
-fn applies_to_a_variable_follow_each_other_at_a_commit_point() {
-    let program = |strategy: Strategy| {
+fn one_apply_to_a_variable_waits_for_a_commit_point() {
+    on_ranks(&ranks(2), 2, |_, strategy| {
+        let strategy = strategy.unwrap();
         let variables = make(&strategy, &[&[3000], &[4]]);
         let both = [&variables[..], &variables[..1]]
             .map(|of| gradients(&strategy, of, GradientsOptions::default()));
-        let lamb = Adam::lamb(0.9, 0.999, 1e-6, 0.01).unwrap();
-        let rules: [Box<dyn UpdateRule>; 2] = [Box::new(Sgd), Box::new(lamb)];
-        let optimizers = rules.map(|rule| Optimizer::new(strategy.id(), rule, 0.1).unwrap());
-        let step = |context: &ReplicaContext| {
-            for (gradients, optimizer) in both.iter().zip(&optimizers) {
-                contribute(context, gradients, 0)?;
-                apply(optimizer, gradients)?;
-            }
-            Ok(None)
+        let optimizers =
+            [Sgd, Sgd].map(|rule| Optimizer::new(strategy.id(), Box::new(rule), 0.1).unwrap());
+        let before = known(&optimizers[0], &variables);
+        let step = |together: bool| {
+            let callback = |context: &ReplicaContext| {
+                for (gradients, optimizer) in both.iter().zip(&optimizers) {
+                    contribute(context, gradients, 0)?;
+                    if together {
+                        apply(optimizer, gradients)?;
+                    }
+                }
+                Ok(None)
+            };
+            strategy.run(&callback, None).map(drop)
         };
-        strategy.run(&step, None).unwrap();
-        known(&optimizers[0], &variables)
-    };
-    is_as_alone(program);
+        let error = step(true).unwrap_err();
+        assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
+        assert!(error.to_string().contains("another optimizer's apply"), "{error}");
+        assert!(before == known(&optimizers[0], &variables));
+        step(false).unwrap();
+        for (gradients, optimizer) in both.iter().zip(&optimizers) {
+            apply(optimizer, gradients).unwrap();
+        }
+        assert!(before != known(&optimizers[0], &variables));
+    });
 }

@@ -50,6 +50,8 @@ pub struct UpdatePass<'a> {
     pub(super) first: usize,
     /// Where the sums of each tile are stored if the pass measures.
     tiles: Option<&'a [AtomicU64]>,
+    /// If the pass is a trial: where it writes the new weights, and the index in the variable of the first.
+    pub(super) trial: Option<(&'a SpanMut<'a>, usize)>,
 }
 
 /// Some rows of a table.
@@ -103,6 +105,7 @@ impl<'a> UpdatePass<'a> {
             not_finite: None,
             first: 0,
             tiles: None,
+            trial: None,
         }
     }
 
@@ -194,6 +197,19 @@ impl<'a> UpdatePass<'a> {
     #[inline]
     pub fn with_tile_sums(mut self, sums: &'a [AtomicU64]) -> UpdatePass<'a> {
         self.tiles = Some(sums);
+        self
+    }
+
+    /// A trial of the same pass: weights and slots stay as they are, and the new weights are written to `to`, which
+    /// has those from element `first` of the variable on. The trial is of one worker's part of these.
+    ///
+    /// Asserts that all rows are updated, and that the pass has the elements of `to`.
+    pub fn trying(mut self, to: &'a SpanMut<'a>, first: usize, part: &PiecePart) -> UpdatePass<'a> {
+        let (start, part) = (first - self.first, part.range());
+        assert!(self.is_whole() && to.dtype() == self.dtype() && part.end <= to.elements());
+        assert!(start + to.elements() <= self.weights.elements());
+        self.range = start + part.start..start + part.end;
+        self.trial = Some((to, first));
         self
     }
 

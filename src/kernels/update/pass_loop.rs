@@ -20,7 +20,7 @@ impl UpdatePass<'_> {
     pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
         assert_eq!((self.dtype(), self.slots.len()), (F::Element::DTYPE, SLOTS));
         let finish = self.sum().finish::<F::Element>();
-        let has_loop = self.is_whole() && self.l2 == 0.0 && !F::IS_RARE;
+        let has_loop = self.is_whole() && self.l2 == 0.0 && !F::IS_RARE && self.trial.is_none();
         if !has_loop || !self.sum().is_usual(self.instructions(), finish) {
             let goes_on = self.is_whole();
             return self.run_tiles(&mut |tile| {

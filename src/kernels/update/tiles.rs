@@ -37,9 +37,38 @@ pub struct Tile<'t> {
     pub slots: &'t [*mut u8],
 }
 
-/// Memory for the gradient of one tile.
+/// Memory for the gradient of one tile, or for its weights, or for a slot.
 #[repr(align(64))]
 struct TileBuffer(MaybeUninit<[f64; TILE]>);
+
+impl Tile<'_> {
+    /// Calls `update` with copies of weights and slots, and writes the new weights to `to`, from `place` on.
+    ///
+    /// # Safety
+    /// The tile's pointers are valid, and at most a [`TileBuffer`] of elements lies behind each. The elements of `to`
+    /// exist, and nobody else reads or writes them.
+    unsafe fn update_copies(
+        &self,
+        to: &SpanMut<'_>,
+        place: usize,
+        update: &mut dyn FnMut(&Tile<'_>),
+    ) {
+        let size = self.dtype.size();
+        let mut copies = [const { TileBuffer(MaybeUninit::uninit()) }; 1 + MOST_SLOTS];
+        let copies = copies.each_mut().map(|copy| copy.0.as_mut_ptr().cast::<u8>());
+        let [weights, slots @ ..] = &copies;
+        let originals = [self.weights].into_iter().chain(self.slots.iter().copied());
+        // SAFETY: the caller's promise, and the copies are this call's.
+        unsafe {
+            for (copy, original) in copies.iter().zip(originals) {
+                copy.copy_from_nonoverlapping(original, self.elements * size);
+            }
+            update(&Tile { weights: *weights, slots: &slots[..self.slots.len()], ..*self });
+            let to = to.data().add(place * size);
+            to.copy_from_nonoverlapping(*weights, self.elements * size);
+        }
+    }
+}
 
 /// Writes the elements `range` of the gradient to `to`. The code that creates it ensures that the gradient has these
 /// elements, that its contributions are of type `G`, and that `to` has memory for them.
@@ -111,8 +140,20 @@ impl WeightedSum<'_> {
 
 impl UpdatePass<'_> {
     /// Makes the gradient tile by tile, on this thread, and calls `update` with each tile. `update` changes weights
-    /// and slots. Nothing is allocated. Asserted: there are at most [`MOST_SLOTS`] slots.
+    /// and slots, in a trial copies of them. Nothing is allocated. Asserted: there are at most [`MOST_SLOTS`] slots.
     pub fn run_tiles(&self, update: &mut dyn FnMut(&Tile<'_>)) {
+        let mut trial;
+        let update: &mut dyn FnMut(&Tile<'_>) = match self.trial {
+            None => update,
+            Some((to, first)) => {
+                trial = move |tile: &Tile<'_>| {
+                    // SAFETY: the tile is of this pass, which alone writes the new weights of its range, and these
+                    // lie in `to`: see `UpdatePass::trying`.
+                    unsafe { tile.update_copies(to, tile.start - first, update) }
+                };
+                &mut trial
+            }
+        };
         for_real!(self.dtype(), T => for_gradient!(T, self.sum().gradient_dtype, G => {
             self.tiles::<G, T>(update);
         }));

@@ -5,7 +5,7 @@
 
 use super::buffers::padded;
 use super::sent::Sent;
-use super::shards::{ShardedVariable, Shards};
+use super::shards::{ShardRange, Shards};
 use crate::cluster::communicator::{Incoming, Outgoing};
 use crate::device::cuda::gpu::Gpu;
 use crate::device::cuda::memory::DeviceMemory;
@@ -26,13 +26,13 @@ pub struct Buffers {
     receive: DeviceMemory,
 }
 
-/// The contributions of all ranks to this rank's part of one variable, in rank order.
-struct ReceivedOnGpu<'a> {
-    item: &'a ShardedVariable,
-    elements: usize,
-    contributions: Vec<GpuContribution>,
-    /// The destination of the gradient.
-    to: Address,
+/// Places in a message on a GPU that begins at `at`, one after the other.
+fn places(mut at: Address) -> impl FnMut(DType, usize) -> Address {
+    move |dtype, elements| {
+        let place = at;
+        at += padded(elements * dtype.size()) as Address;
+        place
+    }
 }
 
 impl Shards {
@@ -42,7 +42,7 @@ impl Shards {
         gpu: &'static Gpu,
         sources: &GradientSources<'_>,
     ) -> Result<Buffers> {
-        let ((send, receive), gradients) = (self.counts(0), self.shard_counts(0));
+        let ((send, receive), gradients) = (self.counts(0), self.gathered_counts(0));
         let own = gradients[self.rank];
         let send = DeviceMemory::new(gpu, send.iter().sum::<usize>().max(own))?;
         let (received, gradients): (usize, usize) = (receive.iter().sum(), gradients.iter().sum());
@@ -75,7 +75,7 @@ impl Shards {
         let added = self.add_up_on(gpu, sources, &send, &receive);
         // Also if that has failed: the other ranks wait for this rank here, and learn of the failure at the commit
         // point.
-        let counts = self.shard_counts(0);
+        let counts = self.gathered_counts(0);
         collective.all_gather_into(Outgoing::Gpu(&send), Incoming::Gpu(&mut receive), &counts)?;
         added?;
         self.take_gradients(gpu, &receive)
@@ -89,19 +89,25 @@ impl Shards {
         send: &DeviceMemory,
         receive: &DeviceMemory,
     ) -> Result<()> {
-        let all = self.received_on_gpu(sources, send.address(), receive.address());
+        let (own, mut place) = (self.of(self.rank, 0), places(send.address()));
+        let contribution = |(gradient, factor)| GpuContribution { gradient, factor };
+        let received = self.received(0, sources, places(receive.address())).into_iter();
+        let received: Vec<Vec<_>> =
+            received.map(|of| of.into_iter().map(contribution).collect()).collect();
         let (mut sums, mut gradients) = (Vec::new(), Vec::new());
-        for ReceivedOnGpu { item, elements, contributions, to } in &all {
+        for (ShardRange { item, range, .. }, contributions) in own.iter().zip(&received) {
+            let item = &self.items[*item];
+            let to = place(item.dtype, range.len());
             let gradient = Gradient {
                 dtype: item.dtype,
-                elements: *elements as u64,
+                elements: range.len() as u64,
                 gradient_dtype: sources.gradient_dtype(item.dtype),
                 contributions,
                 accumulated: None,
                 divisor: sources.divisor,
             };
             let (Sent::Sum, [first, others @ ..]) = (item.sent, contributions.as_slice()) else {
-                gradients.push((gradient, *to));
+                gradients.push((gradient, to));
                 continue;
             };
             let sum = Some(first.gradient);
@@ -109,7 +115,7 @@ impl Shards {
                 Gradient { dtype: DType::Float64, gradient_dtype: DType::Float64, ..gradient };
             let others = Gradient { contributions: others, accumulated: sum, ..float64 };
             sums.push((others, first.gradient));
-            gradients.push((Gradient { contributions: &[], accumulated: sum, ..gradient }, *to));
+            gradients.push((Gradient { contributions: &[], accumulated: sum, ..gradient }, to));
         }
         // SAFETY: the receive and send memory belongs to this exchange alone, and the gradients do not overlap.
         on_gpu(gpu, |launcher| unsafe {
@@ -118,53 +124,18 @@ impl Shards {
         })
     }
 
-    /// The operands of each variable of which this rank's part has elements.
-    fn received_on_gpu(
-        &self,
-        sources: &GradientSources<'_>,
-        send: Address,
-        receive: Address,
-    ) -> Vec<ReceivedOnGpu<'_>> {
-        let mut to = send;
-        let mut all: Vec<ReceivedOnGpu<'_>> = Vec::with_capacity(self.items.len());
-        for item in &self.items {
-            let elements = item.sharding.of(self.rank).len();
-            all.push(ReceivedOnGpu { item, elements, contributions: Vec::new(), to });
-            to += padded(elements * item.dtype.size()) as Address;
-        }
-        let mut start = receive;
-        for (from, count) in self.participation.ranks().iter().zip(self.counts(0).1) {
-            let mut at = start;
-            start += count as Address;
-            for of_item in &mut all {
-                for factor in of_item.item.factors(from, sources) {
-                    of_item.contributions.push(GpuContribution { gradient: at, factor });
-                    at += padded(of_item.elements * of_item.item.wire_size()) as Address;
-                }
-            }
-        }
-        all.retain(|of_item| of_item.elements > 0);
-        all
-    }
-
     /// Copies the gradients of all parts to the place where an update reads them.
     fn take_gradients(&self, gpu: &'static Gpu, gathered: &DeviceMemory) -> Result<()> {
-        let mut at = gathered.address();
         let mut copies = Vec::new();
-        for rank in 0..self.stretches.len() {
-            for item in &self.items {
-                let (range, size) = (item.sharding.of(rank), item.dtype.size());
-                let from = at;
-                at += padded(range.len() * size) as Address;
-                let Some(to) = item.landing.as_ref().map(ReservedTensor::address) else { continue };
-                if range.is_empty() {
-                    continue;
-                }
-                let layout = Layout::row_major(Shape::new(&[range.len()])?);
-                let place = |address| GpuPlace { address, dtype: item.dtype, layout };
-                let to = to + (range.start * size) as Address;
-                copies.push((place(from), place(to)));
-            }
+        for (_, ShardRange { item, range, .. }, from) in
+            self.gathered(0, places(gathered.address()))
+        {
+            let item = &self.items[*item];
+            let Some(to) = item.landing.as_ref().map(ReservedTensor::address) else { continue };
+            let layout = Layout::row_major(Shape::new(&[range.len()])?);
+            let place = |address| GpuPlace { address, dtype: item.dtype, layout };
+            let to = to + (range.start * item.dtype.size()) as Address;
+            copies.push((place(from), place(to)));
         }
         // SAFETY: the exchange has exclusive access to the gradients; the gathered memory is freed on the stream,
         // after the copies.

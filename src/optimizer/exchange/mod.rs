@@ -3,10 +3,9 @@
 //! Each rank updates its own part of every variable
 //! ([`VariableSharding`](crate::values::sharding::VariableSharding)), and keeps only the state of that part. Every
 //! rank sends to each other rank its contributions to that rank's part. It adds up the contributions to its own
-//! part with the loop that one process uses, in replica order. Once all ranks have agreed, it updates its part, and
-//! all ranks get the weights of all parts. So the bits are those of one process, and each rank sends and receives as
-//! much as in a ring. If the engine fails in this last exchange, variables are partly updated: what needs all ranks
-//! fails from then on, and the job goes on from a checkpoint. If
+//! part with the loop that one process uses, in replica order, and computes the new weights of its part. Then all
+//! ranks get those of all parts, and once they have agreed, the variables and the state change. So the bits are those
+//! of one process, and each rank sends and receives as much as in a ring. If
 //! the contributions of a rank's replicas take more bytes than their sum in float64, or if runs were accumulated,
 //! that sum is sent instead. The exchange runs in rounds, and its results overwrite gradients that have been sent,
 //! so that it takes little memory; an update that fails has overwritten them. Norms are computed from the sums of
@@ -25,7 +24,7 @@
 
 pub(super) mod between_gpus;
 pub(super) mod buffers;
-mod new_weights;
+pub(super) mod new_weights;
 mod on_gpu;
 mod participation;
 mod sent;
@@ -254,8 +253,9 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    /// Does the part of an update that can fail. `prepared` is an error if this rank cannot; `options` adds the
-    /// update's settings, which must be equal on all ranks.
+    /// Does the part of an update that can fail. If each rank updates its part, all ranks get the new weights of all
+    /// parts. `prepared` is an error if this rank cannot; `options` adds the update's settings, which must be equal on
+    /// all ranks.
     pub fn reserve_update(
         &self,
         prepared: Result<()>,
@@ -270,7 +270,13 @@ impl<'a> Exchange<'a> {
         let quantities = |add: &mut AddQuantity<'_>| options(work, add);
         let call = Call::to(CollectiveKind::Gradients, &"the exchange of new weights")
             .agreeing(&quantities);
-        self.ranks.start_collective(call, prepared).map(drop)
+        let prepared = prepared.and_then(|()| work.check_first_updates(means.sources));
+        let (mut collective, ()) = self.ranks.start_collective(call, prepared)?;
+        let Some(shards) = work.exchange.shards.take() else { return Ok(()) };
+        if means.rule.measures() {
+            shards.measure(&mut collective, &mut work.items, means, &mut work.exchange)?;
+        }
+        shards.exchange_weights(&mut collective, work, means, launcher)
     }
 
     /// The gradient of variable `index` of all ranks, if it is not row-sparse. If it is, the sources have its rows

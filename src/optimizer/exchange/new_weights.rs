@@ -1,11 +1,14 @@
-//! New weights: once all ranks have agreed on an update, each rank makes that of its part, and all ranks get the
-//! weights of all parts.
+//! New weights: each rank computes those of its part, and all ranks get those of all parts before they agree on the
+//! update. So nothing has to be exchanged once variables change.
+//!
+//! Until then an update may have to be dropped, and there is no memory for a second state. So a rank updates its part
+//! twice: first a trial, of which only the new weights are kept; and once all have agreed, weights and state.
 
 #![expect(unsafe_code, reason = "weights are read from and written to memory that ranks exchange")]
 
 use std::sync::atomic::Ordering;
 
-use super::buffers::{BLOCK, WORD, bytes_of, copy, take};
+use super::buffers::{AlignedBytes, BLOCK, WORD, copy, span_mut, take};
 use super::shards::{ShardRange, Shards};
 use crate::error::Result;
 use crate::executor::pieces::Pieces;
@@ -13,11 +16,13 @@ use crate::executor::workers;
 use crate::kernels::float::narrow::narrow;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::update::chunks::Chunks;
-use crate::kernels::view::SpanMut;
+use crate::kernels::update::weighted_sum::Contribution;
 use crate::optimizer::host::with_pass;
+use crate::optimizer::launcher::ApplyLauncher;
 use crate::optimizer::means::Means;
-use crate::optimizer::workspace::{ApplyItem, ExchangeMemory};
+use crate::optimizer::workspace::{ApplyItem, ApplyWork, ExchangeMemory};
 use crate::strategy::ranks::Collective;
+use parking_lot::Mutex;
 
 impl Shards {
     /// Completes the scalars of the updates of `items` with what the rule must know about whole variables.
@@ -45,57 +50,26 @@ impl Shards {
         Ok(())
     }
 
-    /// Exchanges the weights of all parts, and which gradients are not finite. This rank has updated its part.
+    /// Computes the new weights of this rank's part, and exchanges those of all parts, and which gradients are not
+    /// finite. The new weights of the other parts overwrite gradients that have been sent.
     pub fn exchange_weights(
         &self,
         collective: &mut Collective<'_>,
-        items: &[ApplyItem],
+        work: &mut ApplyWork,
         means: Means<'_>,
-        ExchangeMemory { send, receive, .. }: &mut ExchangeMemory,
+        launcher: &'static dyn ApplyLauncher,
     ) -> Result<()> {
+        let ApplyWork { items, contributions, exchange, .. } = work;
+        let ExchangeMemory { send, receive, .. } = exchange;
         let items: Vec<&ApplyItem> = divided(items).collect();
-        let weights = |item: usize| -> Option<&SpanMut<'_>> {
-            Some(means.operands(items[item].update.as_ref()?).0)
-        };
+        let mut landed = Ok(());
         for round in 0..self.rounds {
-            let mut to = send.bytes_mut();
-            for ShardRange { item, range, .. } in self.of(self.rank, round) {
-                let place = take(&mut to, range.len() * self.items[*item].dtype.size());
-                let Some(weights) = weights(*item) else { continue };
-                place.copy_from_slice(bytes_of(weights.reading(), range));
-            }
-            let found = items.iter().find(|item| item.not_finite.load(Ordering::Relaxed));
-            let found = found.map_or(u64::MAX, |item| item.index as u64);
-            take(&mut to, WORD).copy_from_slice(&found.to_ne_bytes());
-            let mut others = self.all_gather(collective, round, (send, receive))?;
-            others.retain(|(rank, ..)| *rank != self.rank);
-            let mut pieces = Pieces::default();
-            for (_, _, elements) in &others {
-                pieces.push(elements.elements(), BLOCK, 2 * elements.dtype().size());
-            }
-            pieces.for_each_share(workers::count(), &|share| {
-                for (at, part) in share.parts() {
-                    let ((_, ShardRange { item, range, .. }, elements), part) =
-                        (&others[at], part.range());
-                    let (Some(update), Some(weights)) = (&items[*item].update, weights(*item))
-                    else {
-                        continue;
-                    };
-                    let variable = &means.sources.variables()[items[*item].index];
-                    let range = range.start + part.start..range.start + part.end;
-                    // SAFETY: the apply has claimed the variable, and the shares have different parts of it.
-                    unsafe {
-                        copy(elements.part(&part), &weights.part(&range));
-                        let copies = variable.copies_to_write(update.buffer, update.copies);
-                        for copy in copies.iter().flatten() {
-                            let (chosen, from) = (Instructions::chosen(), weights.reading());
-                            narrow(chosen, from, copy, range.clone(), false);
-                        }
-                    }
-                }
-            });
+            self.try_update(round, &items, means, contributions, send);
+            let mut all = self.all_gather(collective, round, (send, receive))?;
+            all.retain(|(rank, ..)| *rank != self.rank);
+            landed = landed.and(launcher.land(&self.landings(&all)));
             let mut end = 0;
-            for count in self.weight_counts(round) {
+            for count in self.gathered_counts(round) {
                 end += count;
                 let word = receive.bytes()[..end].last_chunk().copied().unwrap_or_default();
                 let found = u64::from_ne_bytes(word);
@@ -104,8 +78,71 @@ impl Shards {
                 }
             }
         }
-        Ok(())
+        landed
     }
+
+    /// Writes the new weights of this rank's part in a round to `send`, and then the first variable whose gradient is
+    /// not finite.
+    fn try_update(
+        &self,
+        round: usize,
+        items: &[&ApplyItem],
+        means: Means<'_>,
+        contributions: &[Mutex<Vec<Contribution<'static>>>],
+        send: &mut AlignedBytes,
+    ) {
+        let (own, slots) = (self.of(self.rank, round), means.rule.slots().len());
+        let (mut to, mut places, mut pieces) = (send.bytes_mut(), Vec::new(), Pieces::default());
+        for ShardRange { item, range, .. } in own {
+            let dtype = self.items[*item].dtype;
+            places.push(span_mut(take(&mut to, range.len() * dtype.size()), dtype));
+            pieces.push(range.len(), BLOCK, (3 + slots) * dtype.size());
+        }
+        pieces.for_each_share(contributions.len(), &|share| {
+            let contributions = &mut *contributions[share.number()].lock();
+            for (at, part) in share.parts() {
+                let ShardRange { item, range, .. } = &own[at];
+                with_pass(means, items[*item], contributions, false, |update, pass| {
+                    let pass = pass.trying(&places[at], range.start, &part);
+                    means.rule.update(&update.scalars, &pass);
+                });
+            }
+        });
+        let found = items.iter().find(|item| item.not_finite.load(Ordering::Relaxed));
+        let found = found.map_or(u64::MAX, |item| item.index as u64);
+        take(&mut to, WORD).copy_from_slice(&found.to_ne_bytes());
+    }
+}
+
+/// Copies the new weights of the other ranks' parts, which lie beside this rank's part of the gradient, to the
+/// variables.
+pub(in crate::optimizer) fn put_weights(items: &[ApplyItem], means: Means<'_>) {
+    let (mut others, mut pieces) = (Vec::new(), Pieces::default());
+    for item in divided(items) {
+        let (Some(update), Some(landed)) = (&item.update, item.gradient) else { continue };
+        let variable = &means.sources.variables()[item.index];
+        let own = item.own(variable);
+        for range in [0..own.start, own.end..landed.elements()] {
+            pieces.push(range.len(), BLOCK, 2 * landed.dtype().size());
+            others.push((variable, update, landed, range.start));
+        }
+    }
+    pieces.for_each_share(workers::count(), &|share| {
+        for (at, part) in share.parts() {
+            let ((variable, update, landed, first), part) = (&others[at], part.range());
+            let range = first + part.start..first + part.end;
+            let weights = means.operands(update).0;
+            // SAFETY: the apply has claimed the variable, and the shares have different parts of it.
+            unsafe {
+                copy(landed.part(&range), &weights.part(&range));
+                let copies = variable.copies_to_write(update.buffer, update.copies);
+                for copy in copies.iter().flatten() {
+                    let (chosen, from) = (Instructions::chosen(), weights.reading());
+                    narrow(chosen, from, copy, range.clone(), false);
+                }
+            }
+        }
+    });
 }
 
 /// The variables of an apply that are sharded over the ranks.

@@ -153,19 +153,52 @@ impl Shards {
         (send, ranks.map(|from| self.sent(from, self.rank, round)).collect())
     }
 
-    /// How many bytes the elements of each rank's part have in a round, as many as a variable's elements
-    /// have.
-    pub(super) fn shard_counts(&self, round: usize) -> Vec<usize> {
+    /// How many bytes each rank sends to all in a round: its part, in a variable's elements, and 8 more.
+    pub(super) fn gathered_counts(&self, round: usize) -> Vec<usize> {
         let bytes = |stretch: &ShardRange| {
             padded(stretch.range.len() * self.items[stretch.item].dtype.size())
         };
         let ranks = 0..self.stretches.len();
-        ranks.map(|rank| self.of(rank, round).iter().map(bytes).sum()).collect()
+        ranks.map(|rank| self.of(rank, round).iter().map(bytes).sum::<usize>() + WORD).collect()
     }
 
-    /// The same, with 8 more bytes after each rank's elements.
-    pub(super) fn weight_counts(&self, round: usize) -> Vec<usize> {
-        self.shard_counts(round).into_iter().map(|bytes| bytes + WORD).collect()
+    /// What this rank receives of others' contributions in a round: for each range of its part the contributions of
+    /// all ranks, in rank order, and their factors. `next` makes the place of the next elements.
+    pub(super) fn received<P>(
+        &self,
+        round: usize,
+        sources: &GradientSources<'_>,
+        mut next: impl FnMut(DType, usize) -> P,
+    ) -> Vec<Vec<(P, f64)>> {
+        let own = self.of(self.rank, round);
+        let mut all: Vec<Vec<(P, f64)>> = Vec::new();
+        all.resize_with(own.len(), Vec::new);
+        for from in self.participation.ranks() {
+            for (stretch, places) in own.iter().zip(&mut all) {
+                let item = &self.items[stretch.item];
+                for factor in item.factors(from, sources) {
+                    places.push((next(item.sent.dtype(), stretch.range.len()), factor));
+                }
+            }
+        }
+        all
+    }
+
+    /// What all ranks gather in a round: each range, and which rank has sent it. `next` makes the place of the next
+    /// elements.
+    pub(super) fn gathered<P>(
+        &self,
+        round: usize,
+        mut next: impl FnMut(DType, usize) -> P,
+    ) -> Vec<(usize, &ShardRange, P)> {
+        let mut all = Vec::new();
+        for rank in 0..self.stretches.len() {
+            for range in self.of(rank, round) {
+                all.push((rank, range, next(self.items[range.item].dtype, range.range.len())));
+            }
+            next(DType::UInt64, 1);
+        }
+        all
     }
 
     /// How many bytes the sums of the tiles of each rank's part have.
@@ -189,7 +222,7 @@ impl Shards {
         let sums = self.sum_counts();
         let (mut sent, mut received) = (sums[self.rank], sums.iter().sum());
         for round in 0..self.rounds {
-            let ((send, receive), weights) = (self.counts(round), self.weight_counts(round));
+            let ((send, receive), weights) = (self.counts(round), self.gathered_counts(round));
             sent = send.iter().sum::<usize>().max(weights[self.rank]).max(sent);
             received = receive.iter().sum::<usize>().max(weights.iter().sum()).max(received);
         }

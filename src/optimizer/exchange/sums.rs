@@ -94,16 +94,22 @@ impl Shards {
             self.add_up(round, sources, receive, &places);
             if gathers {
                 let received = self.all_gather(collective, round, (send, receive))?;
-                let landed =
-                    |(_, ShardRange { item, range, .. }, elements): (_, &ShardRange, _)| {
-                        let to = self.items[*item].landing.as_ref()?;
-                        Some(ReceivedShard { elements, to, first: range.start })
-                    };
-                let received: Vec<_> = received.into_iter().filter_map(landed).collect();
-                done = done.and(launcher.land(&received));
+                done = done.and(launcher.land(&self.landings(&received)));
             }
         }
         done
+    }
+
+    /// Received elements, with their destinations.
+    pub(super) fn landings<'a>(
+        &'a self,
+        received: &[(usize, &ShardRange, Span<'a>)],
+    ) -> Vec<ReceivedShard<'a>> {
+        let landed = |(_, ShardRange { item, range, .. }, elements): &(_, &ShardRange, _)| {
+            let to = self.items[*item].landing.as_ref()?;
+            Some(ReceivedShard { elements: *elements, to, first: range.start })
+        };
+        received.iter().filter_map(landed).collect()
     }
 
     /// Sends the elements of this rank's part that are in `send`, and 8 more bytes, to all. Returns from which rank
@@ -114,24 +120,17 @@ impl Shards {
         round: usize,
         (send, receive): (&AlignedBytes, &'r mut AlignedBytes),
     ) -> Result<Vec<(usize, &'r ShardRange, Span<'r>)>> {
-        let counts = self.weight_counts(round);
+        let counts = self.gathered_counts(round);
         let to = Incoming::Host(&mut receive.bytes_mut()[..counts.iter().sum()]);
         let own = Outgoing::Host(&send.bytes()[..counts[self.rank]]);
         collective.all_gather_into(own, to, &counts)?;
-        let mut received = Vec::new();
         let mut from = receive.bytes();
-        for (rank, count) in counts.into_iter().enumerate() {
-            let (of_rank, rest) = from.split_at(count);
+        Ok(self.gathered(round, |dtype, elements| {
+            let bytes = elements * dtype.size();
+            let (place, rest) = from.split_at(padded(bytes));
             from = rest;
-            let mut start = 0;
-            for range in self.of(rank, round) {
-                let dtype = self.items[range.item].dtype;
-                let bytes = range.range.len() * dtype.size();
-                received.push((rank, range, span(&of_rank[start..start + bytes], dtype)));
-                start += padded(bytes);
-            }
-        }
-        Ok(received)
+            span(&place[..bytes], dtype)
+        }))
     }
 
     /// The sums over each whole variable, from the sums that the ranks measured over the tiles of their parts.
@@ -166,29 +165,6 @@ impl Shards {
         Ok(totals.into_iter().map(OfTiles::total).collect())
     }
 
-    /// The elements that this rank has received in a round: for each range of its part the contributions, in rank
-    /// order, and their factors.
-    fn received<'r>(
-        &self,
-        round: usize,
-        sources: &GradientSources<'_>,
-        mut received: &'r mut [u8],
-    ) -> Vec<Vec<(SpanMut<'r>, f64)>> {
-        let own = self.of(self.rank, round);
-        let mut all: Vec<Vec<(SpanMut<'r>, f64)>> = Vec::new();
-        all.resize_with(own.len(), Vec::new);
-        for from in self.participation.ranks() {
-            for (stretch, places) in own.iter().zip(&mut all) {
-                let item = &self.items[stretch.item];
-                for factor in item.factors(from, sources) {
-                    let place = take(&mut received, stretch.range.len() * item.wire_size());
-                    places.push((span_mut(place, item.sent.dtype()), factor));
-                }
-            }
-        }
-        all
-    }
-
     /// Adds up what all ranks have sent for this rank's part in a round, in rank order, as gradients.
     fn add_up(
         &self,
@@ -197,7 +173,10 @@ impl Shards {
         receive: &mut AlignedBytes,
         places: &[Option<SpanMut<'_>>],
     ) {
-        let received = self.received(round, sources, receive.bytes_mut());
+        let mut from = receive.bytes_mut();
+        let received = self.received(round, sources, |dtype, elements| {
+            span_mut(take(&mut from, elements * dtype.size()), dtype)
+        });
         let terms: Vec<Vec<Contribution<'_>>> =
             received.iter().map(|of| contributions(of)).collect();
         let mut pieces = Pieces::default();

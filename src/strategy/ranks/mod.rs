@@ -5,8 +5,7 @@
 //! exchange of descriptors, which say where each rank is and whether it has failed. So it is also a vote, and all
 //! ranks draw the same conclusion from the same descriptors. The collectives of one step are a series; once one
 //! rank has failed in it, or is at another operation, no rank exchanges anything more in it. The last collective
-//! of a step is its commit point. So a step counts on all ranks or on none, unless an engine fails while new
-//! weights are gathered (`optimizer::exchange`).
+//! of a step is its commit point. So a step counts on all ranks or on none.
 //!
 //! - `group`: the ranks. `joining`: they make a strategy and variables. `series`: the state of their collectives.
 //! - `descriptor`: what a rank sends first. `collective_call`: collectives. `quantities`: what must be equal on
