@@ -18,7 +18,7 @@ pub mod dtype;
 pub mod float;
 pub mod instruction_set;
 pub mod layout;
-mod prefetch;
+pub mod prefetch;
 pub mod reduce;
 pub mod rows;
 pub mod streaming;

@@ -20,7 +20,7 @@ const MOST_LINES: usize = 8;
 /// Asks for the first of `bytes` bytes from `first` on. The bytes need not exist: the call can only change how long
 /// later reads take. It has no effect on processors whose instruction for this is not known.
 #[inline(always)]
-pub(in crate::kernels) fn prefetch(first: *const u8, bytes: usize) {
+pub fn prefetch(first: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..bytes).step_by(LINE).take(MOST_LINES) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::kernels::prefetch::prefetch;
 use crate::kernels::view::SpanMut;
 use crate::optimizer::reserved_tensor::span;
 use crate::optimizer::rule::{Running, Slot, UpdateRule, VariableProgress};
@@ -22,6 +23,9 @@ use crate::values::variable::Variable;
 
 /// From this size on, slots are shifted against the variable and the gradients; see [`allocate`].
 const LARGE: usize = 2 << 20;
+
+/// How many variables ahead memory is asked for what an apply to thousands of them reads.
+const AHEAD: usize = 16;
 
 /// The variables that an optimizer keeps something for, in the order of their first update. No variable is ever
 /// removed, so positions do not change.
@@ -51,6 +55,8 @@ pub(super) struct StoredState {
     pub(super) updates: u64,
     /// An update was prepared and is neither committed nor dropped.
     claimed: bool,
+    /// A GPU holds the variable. The variable is not read for this: it may be one of thousands.
+    on_gpu: bool,
     /// Its first buffer and its slots lie right behind those of the state before, and have as many elements.
     follows: bool,
 }
@@ -92,6 +98,10 @@ impl Variables {
     /// Whether one update may be of the variable at `position` and of the one before.
     pub(super) fn follows(&self, position: usize) -> bool {
         let [before, this] = &self.states[position - 1..=position] else { return false };
+        if let Some(later) = self.states.get(position + 2 * AHEAD) {
+            prefetch((&raw const *later).cast(), size_of::<StoredState>());
+            self.states[position + AHEAD].variable.prefetch();
+        }
         let is_plain = |state: &StoredState| !state.claimed && state.variable.is_plain();
         this.follows && before.running == this.running && is_plain(before) && is_plain(this)
     }
@@ -295,6 +305,7 @@ impl Variables {
         });
         self.states.push(StoredState {
             follows,
+            on_gpu: !variable.device().is_host_memory(),
             variable: variable.clone(),
             weights: [None, None],
             slots,
@@ -354,13 +365,17 @@ impl StoredState {
     /// An update was prepared.
     pub(super) fn claim(&mut self) {
         self.claimed = true;
-        self.variable.note_update_ahead(true);
+        if self.on_gpu {
+            self.variable.note_update_ahead(true);
+        }
     }
 
     /// The update is committed or dropped.
     pub(super) fn release(&mut self) {
         self.claimed = false;
-        self.variable.note_update_ahead(false);
+        if self.on_gpu {
+            self.variable.note_update_ahead(false);
+        }
     }
 
     /// The buffer of the variable that an update writes: the staged one, if the step staged one. Fails if it

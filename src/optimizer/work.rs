@@ -240,8 +240,10 @@ impl ApplyWork {
                 found = item.first_not_finite(sources, clipping);
             }
             let all = variables.run(position, item.count).iter_mut();
-            for (variable, known) in sources.variables()[item.variables()].iter().zip(all) {
-                variable.end_update(buffer, copies);
+            if copies.contains(&true) {
+                sources.variables()[item.index].end_update(buffer, copies);
+            }
+            for known in all {
                 known.running = scalars.running;
                 known.updates += 1;
                 known.release();

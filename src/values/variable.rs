@@ -6,11 +6,12 @@
 #![expect(unsafe_code, reason = "who may read and write a variable is the strategy's business")]
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::kernels::prefetch::prefetch;
 use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Shape, Tensor, TensorMut};
 use crate::text::Text;
@@ -54,9 +55,9 @@ struct VariableInner {
     /// The two buffers. The second is made when a step first writes the variable, and stays.
     buffers: [VariableBuffer; 2],
     /// The buffer with the committed value.
-    committed: AtomicUsize,
+    committed: AtomicU8,
     /// The buffer that the step in flight sees. It differs from `committed` once the step has written.
-    visible: AtomicUsize,
+    visible: AtomicU8,
     /// Whether a buffer has, or is about to have, a low-precision copy. An apply to thousands of small variables
     /// reads this flag, which is in memory that it reads anyway, before it reads the buffers.
     has_copies: AtomicBool,
@@ -92,8 +93,8 @@ impl Variable {
             device,
             sharding,
             buffers: [VariableBuffer::of(value), VariableBuffer::default()],
-            committed: AtomicUsize::new(0),
-            visible: AtomicUsize::new(0),
+            committed: AtomicU8::new(0),
+            visible: AtomicU8::new(0),
             has_copies: AtomicBool::new(false),
             updates_ahead: AtomicU32::new(0),
             has_warned: AtomicBool::new(false),
@@ -164,7 +165,7 @@ impl Variable {
 
     /// The index of the buffer of [`Variable::committed`]: 0 or 1.
     pub fn committed_buffer(&self) -> usize {
-        self.0.committed.load(Ordering::Acquire)
+        self.0.committed.load(Ordering::Acquire).into()
     }
 
     /// The elements of one of the two buffers, which exists.
@@ -186,7 +187,7 @@ impl Variable {
     /// The index of the buffer of [`Variable::visible`]: 0 or 1. Once a buffer exists, it stays the same tensor as
     /// long as the variable lives.
     pub fn visible_buffer(&self) -> usize {
-        self.0.visible.load(Ordering::Acquire)
+        self.0.visible.load(Ordering::Acquire).into()
     }
 
     /// The committed value, to be written in place. Its low-precision copies are out of date from now on.
@@ -259,6 +260,11 @@ impl Variable {
         Ok(())
     }
 
+    /// Asks memory for what [`Variable::is_plain`] reads.
+    pub fn prefetch(&self) {
+        prefetch((&raw const self.0.has_copies).cast(), 1);
+    }
+
     /// Whether updates write only the first of the two buffers.
     pub fn is_plain(&self) -> bool {
         self.visible_buffer() == 0 && !self.0.has_copies.load(Ordering::Acquire)
@@ -303,7 +309,7 @@ impl Variable {
     /// in the step in flight, or there is no step and the caller holds the step lock. Nobody reads a view that was
     /// returned earlier.
     pub unsafe fn staging(&self) -> Result<TensorMut<'_>> {
-        let committed = self.0.committed.load(Ordering::Acquire);
+        let committed = self.committed_buffer();
         let buffer = &self.0.buffers[1 - committed];
         buffer.reserve(&self.0.buffers[committed])?;
         // SAFETY: the caller's promise.
