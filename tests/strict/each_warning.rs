@@ -69,7 +69,7 @@ const SITES: [(&str, &str, Strictly); 21] = [
     ("strategy/draining.rs", "has waited", Warns("tells of time, which a machine may need")),
     (
         "strategy/step_lock.rs",
-        "self.wait_warning()",
+        "self.wait_warning(&state)",
         Warns("tells of time, which a machine may need"),
     ),
     (
