@@ -13,7 +13,7 @@
 //!   their threads;
 //! - [`ranks`]: processes whose replicas run in sync, and how they meet;
 //! - [`options`]: how a strategy is set up, and what the choices come to;
-//! - `devices`, `threads`, `steps`, `registry`: what a strategy consists of; [`central_storage`]: the strategy
+//! - `devices`, `threads`, `steps`: what a strategy consists of; [`central_storage`]: the strategy
 //!   itself, and the one that is current where a program has made none;
 //! - `fingerprint`: whether all ranks have the same weights;
 //! - [`creator`], `creations`: variables that are about to be made;
@@ -62,7 +62,6 @@ mod placement;
 mod protocol;
 pub mod quiet;
 pub mod ranks;
-mod registry;
 pub mod replica_context;
 pub mod replica_threads;
 pub mod run;
@@ -75,10 +74,8 @@ mod step_lock;
 mod steps;
 pub mod strict_callbacks;
 mod strict_context;
-mod symbol;
 mod threads;
 mod transaction;
-mod variable_list;
 pub mod variables;
 
 pub use central_storage::Strategy;

@@ -10,8 +10,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::cancellation::Listener;
 use super::limits::Limits;
 use crate::error::{Error, Result};
-use crate::executor::sync::thread_number;
-use crate::executor::thread;
+use crate::executor::thread::{self, thread_number};
 use crate::observe::log::{self, Level};
 
 /// A thread that waits longer than this for another thread's step says so in the log. A step that waits for a
@@ -195,7 +194,7 @@ impl StepLock {
 }
 
 /// The numbers of a step: its unique id, and the number that users see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StepNumber {
     /// No other step of the strategy has this one, and later steps have larger ones.
     pub id: u64,

@@ -152,7 +152,7 @@ fn ranks_of_replicas_are_as_one_process() {
         let delays = (!number.is_multiple_of(3)).then_some(7 * size as u64);
         let came = on_ranks(&job(size, delays, None), replicas, |rank, strategy| {
             let strategy = strategy.unwrap();
-            assert_eq!((strategy.rank(), strategy.num_ranks()), (rank, size));
+            assert_eq!((strategy.rank(), strategy.ranks().size()), (rank, size));
             assert_eq!(strategy.num_replicas_in_sync(), size * replicas);
             program(&strategy, dtype)
         });
