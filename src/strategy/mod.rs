@@ -24,7 +24,7 @@
 //! - `commit_point`: what becomes central state, and when;
 //! - [`quiet`]: no step in progress, and none that begins;
 //! - `dispatch`, `execution`, [`merge`], [`run`]: one step, from its start to its outcome;
-//! - [`variables`], `aggregation`, [`assign_all`], [`creation`], [`in_place`], [`scatter`], [`collective`], `placement`, `sparse`: variables and
+//! - [`variables`], `aggregation`, [`assign_all`], [`creation`], [`in_place`], [`writing`], [`collective`], `placement`, `sparse`: variables and
 //!   values in each of the contexts;
 //! - `measuring`: what steps spend their time on;
 //! - [`extended`]: the rest of the strategy's interface.
@@ -65,7 +65,6 @@ pub mod ranks;
 pub mod replica_context;
 pub mod replica_threads;
 pub mod run;
-pub mod scatter;
 mod scratch;
 mod slot;
 mod sparse;
@@ -77,6 +76,7 @@ mod strict_context;
 mod threads;
 mod transaction;
 pub mod variables;
+pub mod writing;
 
 pub use central_storage::Strategy;
 pub use measuring::StepReport;

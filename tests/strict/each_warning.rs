@@ -72,7 +72,7 @@ const SITES: [(&str, &str, Strictly); 20] = [
         Warns("tells of time, which a machine may need"),
     ),
     (
-        "strategy/variables.rs",
+        "strategy/writing.rs",
         "component",
         Fails(&[("uses replica 0's component alone", components)]),
     ),
