@@ -62,24 +62,25 @@ impl Status {
 
     /// The code's canonical name, such as `INVALID_ARGUMENT`.
     pub fn name(self) -> &'static str {
-        match self {
-            Status::Ok => "OK",
-            Status::Cancelled => "CANCELLED",
-            Status::Unknown => "UNKNOWN",
-            Status::InvalidArgument => "INVALID_ARGUMENT",
-            Status::DeadlineExceeded => "DEADLINE_EXCEEDED",
-            Status::NotFound => "NOT_FOUND",
-            Status::AlreadyExists => "ALREADY_EXISTS",
-            Status::PermissionDenied => "PERMISSION_DENIED",
-            Status::ResourceExhausted => "RESOURCE_EXHAUSTED",
-            Status::FailedPrecondition => "FAILED_PRECONDITION",
-            Status::Aborted => "ABORTED",
-            Status::OutOfRange => "OUT_OF_RANGE",
-            Status::Unimplemented => "UNIMPLEMENTED",
-            Status::Internal => "INTERNAL",
-            Status::Unavailable => "UNAVAILABLE",
-            Status::DataLoss => "DATA_LOSS",
-        }
+        const NAMES: [&str; Status::ALL.len()] = [
+            "OK",
+            "CANCELLED",
+            "UNKNOWN",
+            "INVALID_ARGUMENT",
+            "DEADLINE_EXCEEDED",
+            "NOT_FOUND",
+            "ALREADY_EXISTS",
+            "PERMISSION_DENIED",
+            "RESOURCE_EXHAUSTED",
+            "FAILED_PRECONDITION",
+            "ABORTED",
+            "OUT_OF_RANGE",
+            "UNIMPLEMENTED",
+            "INTERNAL",
+            "UNAVAILABLE",
+            "DATA_LOSS",
+        ];
+        NAMES[self as usize]
     }
 }
 

@@ -66,7 +66,7 @@ impl Manager {
             anew: options.start_fresh,
         });
         // Ranks communicate on the threads that call, and not on a writing thread.
-        let writes_apart = options.asynchronous && checkpoint.strategy().num_ranks() == 1;
+        let writes_apart = options.asynchronous && checkpoint.strategy().ranks().is_alone();
         let background = writes_apart.then(|| {
             let (of_writer, is_strict) = (Arc::clone(&folder), checkpoint.strategy().is_strict());
             let write = move |step: u64, snapshot: Snapshot| {
@@ -96,7 +96,7 @@ impl Manager {
             return Err(invalid!("step", "{step}; at most {}", (1u64 << 53) - 1));
         }
         let strategy = self.checkpoint.strategy();
-        if strategy.num_ranks() > 1 {
+        if !strategy.ranks().is_alone() {
             // In a step the call is refused before it communicates with the other ranks.
             drop(strategy.quiet()?);
         }

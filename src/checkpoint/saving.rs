@@ -103,7 +103,7 @@ impl Checkpoint {
 
     /// Saves the same file, with a manager's notes in it.
     pub(super) fn save_noting(&self, path: &Path, saved: Map<String, Json>) -> Result<()> {
-        if self.strategy().num_ranks() > 1 {
+        if !self.strategy().ranks().is_alone() {
             let snapshot = Snapshot { saved, ..self.snapshot()? };
             return snapshot.write_together(self.strategy(), path);
         }

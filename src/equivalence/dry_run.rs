@@ -280,7 +280,8 @@ fn elements_of_rows(table: &Variable, added: &[AddedRows], counts: bool) -> Resu
 fn widened<T: Element + Into<f64>>(buffer: &Tensor) -> Result<Vec<f64>> {
     let contiguous = buffer.on_host()?.to_contiguous()?;
     let view = contiguous.reading()?;
-    computing::map_elements(view.as_slice::<T>().unwrap_or_default(), |&element| element.into())
+    let elements = view.as_slice::<T>().unwrap_or_default();
+    computing::map(elements, elements.len(), |&element| element.into())
 }
 
 /// Observes what a step is about to commit, and refuses the commit.

@@ -108,31 +108,15 @@ pub fn for_each<T: Send>(items: &mut [T], least: usize, function: impl Fn(&mut T
 }
 
 /// The results of `function` for each of `items`, in their order. `size` is the number of elements, or bytes, in all
-/// items together; if it is small, no other thread is used. `function` follows the rules of this module. Blocks until
-/// all items are done. A panic of `function` reaches the caller. RESOURCE_EXHAUSTED if there is no memory for the list,
-/// before anything is computed.
+/// items together: a thread takes as many items at a time as have some ten thousand. `function` follows the rules of
+/// this module. Blocks until all items are done. A panic of `function` reaches the caller. RESOURCE_EXHAUSTED if there
+/// is no memory for the list, before anything is computed.
 pub fn map<T: Sync, R: Send>(
     items: &[T],
     size: usize,
     function: impl Fn(&T) -> R + Sync,
 ) -> Result<Vec<R>> {
-    map_runs(items, if size < LEAST_ELEMENTS { items.len().max(1) } else { 1 }, function)
-}
-
-/// The same as [`map`], for items that take nanoseconds each, such as elements to convert.
-pub fn map_elements<T: Sync, R: Send>(
-    elements: &[T],
-    function: impl Fn(&T) -> R + Sync,
-) -> Result<Vec<R>> {
-    map_runs(elements, LEAST_ELEMENTS, function)
-}
-
-/// The same as [`map`], with at least `least` items at a time.
-fn map_runs<T: Sync, R: Send>(
-    items: &[T],
-    least: usize,
-    function: impl Fn(&T) -> R + Sync,
-) -> Result<Vec<R>> {
+    let least = items.len().saturating_mul(LEAST_ELEMENTS).div_ceil(size.max(1)).max(1);
     let mut results = memory::list(items.len(), "results")?;
     in_pool(items.len() / least, |parallel| match parallel {
         // The results go to memory that is already allocated, and that only the thread that fills it has touched.

@@ -38,20 +38,3 @@ impl<T: Default> Default for Mutex<T> {
         Mutex::new(T::default())
     }
 }
-
-/// A number that no other thread has and that no thread has had. It is not 0.
-pub fn thread_number() -> usize {
-    use std::cell::Cell;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    static NEXT: AtomicUsize = AtomicUsize::new(1);
-    #[cfg(not(loom))]
-    thread_local!(static NUMBER: Cell<usize> = const { Cell::new(0) });
-    #[cfg(loom)]
-    loom::thread_local!(static NUMBER: Cell<usize> = Cell::new(0));
-    NUMBER.with(|number| {
-        if number.get() == 0 {
-            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
-        }
-        number.get()
-    })
-}

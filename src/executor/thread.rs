@@ -98,6 +98,13 @@ impl ThreadOptions {
     }
 }
 
+/// A number that no other thread has and that no thread has had. It is not 0.
+pub fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));
+    NUMBER.with(|number| *number)
+}
+
 /// The largest size of the stack of the process's first thread, but at least 2 MiB and at most 1 GiB; 8 MiB if it has
 /// no limit.
 pub fn process_stack_bytes() -> usize {

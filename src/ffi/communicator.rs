@@ -93,18 +93,24 @@ unsafe fn bytes_mut<'a>(
     Ok(unsafe { slice::from_raw_parts_mut(pointer.cast(), bytes) })
 }
 
-fn check_apart(
-    send: *const c_void,
-    sent: usize,
-    receive: *mut c_void,
-    capacity: usize,
-) -> Result<()> {
-    let (send, receive) = (send.addr(), receive.addr());
-    let apart = send.saturating_add(sent) <= receive || receive.saturating_add(capacity) <= send;
-    if apart || sent == 0 || capacity == 0 {
-        return Ok(());
+/// The bytes to send, whose number `counted_by` gives, and the place for those to receive, which must lie apart.
+///
+/// # Safety
+/// Both are NULL or lead to so many bytes, and those to receive are the caller's alone during `'a`.
+unsafe fn both<'a>(
+    (send, sent, counted_by): (*const c_void, usize, &'static str),
+    (receive, capacity): (*mut c_void, usize),
+) -> Result<(&'a [u8], &'a mut [u8])> {
+    let (from, to) = (send.addr(), receive.addr());
+    let apart = from.saturating_add(sent) <= to || to.saturating_add(capacity) <= from;
+    if !apart && sent > 0 && capacity > 0 {
+        return Err(invalid!("receive", "overlaps with `send`; other memory is expected"));
     }
-    Err(invalid!("receive", "overlaps with `send`; other memory is expected"))
+    // SAFETY: the caller's promise; they were checked to be apart.
+    unsafe {
+        let send = array(send.cast::<u8>(), (sent as i64, counted_by), "send")?;
+        Ok((send, bytes_mut(receive, capacity, "receive")?))
+    }
 }
 
 /// Sends a part of `send` to each rank, and receives one from each.
@@ -135,14 +141,8 @@ pub fn umbo_communicator_all_to_all(
     let ((send_bytes, sent), (receive_bytes, capacity)) = unsafe {
         (bytes_of(send_bytes, size, "send_bytes")?, bytes_of(receive_bytes, size, "receive_bytes")?)
     };
-    check_apart(send, sent, receive, capacity)?;
-    // SAFETY: the caller promises as many bytes as the sizes add up to; they were checked to be apart.
-    let (send, receive) = unsafe {
-        (
-            array(send.cast::<u8>(), (sent as i64, "send_bytes"), "send")?,
-            bytes_mut(receive, capacity, "receive")?,
-        )
-    };
+    // SAFETY: the caller promises as many bytes as the sizes say.
+    let (send, receive) = unsafe { both((send, sent, "send_bytes"), (receive, capacity)) }?;
     communicator.all_to_all(send, send_bytes, receive, receive_bytes)
 }
 
@@ -165,14 +165,8 @@ pub fn umbo_communicator_all_gather(
     // SAFETY: the caller promises as many numbers as there are ranks.
     let (bytes, capacity) = unsafe { bytes_of(bytes, communicator.size(), "bytes") }?;
     let sent = bytes[communicator.rank()];
-    check_apart(send, sent, receive, capacity)?;
-    // SAFETY: the caller promises as many bytes as the sizes say; they were checked to be apart.
-    let (send, receive) = unsafe {
-        (
-            array(send.cast::<u8>(), (sent as i64, "bytes"), "send")?,
-            bytes_mut(receive, capacity, "receive")?,
-        )
-    };
+    // SAFETY: the caller promises as many bytes as the sizes say.
+    let (send, receive) = unsafe { both((send, sent, "bytes"), (receive, capacity)) }?;
     communicator.all_gather(send, receive, bytes)
 }
 

@@ -3,7 +3,7 @@
 use super::prelude::*;
 use crate::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing, RankPlace, Vote};
 use crate::device::cuda::gpu::Gpu;
-use crate::executor::sync::thread_number;
+use crate::executor::thread::thread_number;
 
 /// Sends a part of `send` to each rank, and receives one from each. See umbo_communicator_all_to_all().
 ///

@@ -18,8 +18,7 @@ fn checked<A, B>(
     match constant(dtype, "dtype")? {
         dtype @ (DType::Float16 | DType::BFloat16) => Ok((dtype, elements)),
         other => {
-            let problem = format!("{other}; must be UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16");
-            Err(Error::invalid("dtype", problem))
+            Err(invalid!("dtype", "{other}; must be UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16"))
         }
     }
 }

@@ -190,8 +190,7 @@ pub fn umbo_dataset_map(
     let element_spec = optional_spec(options.element_spec)?;
     let parallel_calls = options.parallel_call_count;
     if parallel_calls < 1 {
-        let problem = format!("{parallel_calls}; must be 1 to 4096");
-        return Err(Error::invalid("options.parallel_call_count", problem));
+        return Err(invalid!("options.parallel_call_count", "{parallel_calls}; must be 1 to 4096"));
     }
     let call = move |element: &Value| {
         let mut lent = LentHandle::new()?;

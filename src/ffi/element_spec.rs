@@ -30,8 +30,7 @@ pub fn umbo_element_spec_create_tensor(
     spec: *mut *mut umbo_element_spec,
 ) {
     if shape.len() > MAX_RANK {
-        let problem = format!("{ndim}; at most {MAX_RANK} is supported");
-        return Err(Error::invalid("ndim", problem));
+        return Err(invalid!("ndim", "{ndim}; at most {MAX_RANK} is supported"));
     }
     let shape = collect(shape.iter().map(|&size| match size {
         UMBO_SIZE_UNKNOWN => Ok(None),

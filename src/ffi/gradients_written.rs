@@ -51,8 +51,7 @@ pub fn umbo_gradients_views(
     let all = gradients.variables().len();
     length.write(all as i64);
     if capacity < all as i64 {
-        let problem = format!("{capacity}, but there are {all} variables");
-        return Err(Error::out_of_range("capacity", problem));
+        return Err(out_of_range!("capacity", "{capacity}, but there are {all} variables"));
     }
     gradients.check_views_in(ctx)?;
     for index in 0..all {

@@ -224,8 +224,7 @@ pub fn umbo_metrics_cells(
     metrics.with_cells(index, |found| {
         length.write(found.len() as i64);
         if found.len() > capacity {
-            let problem = format!("{capacity}; there are {} cells", found.len());
-            return Err(Error::out_of_range("capacity", problem));
+            return Err(out_of_range!("capacity", "{capacity}; there are {} cells", found.len()));
         }
         // SAFETY: checked, and the caller promises room for `capacity` numbers.
         unsafe { ptr::copy_nonoverlapping(found.as_ptr(), cells, found.len()) };

@@ -202,8 +202,7 @@ pub fn umbo_replica_context_add_metric(
     weight: f64,
 ) {
     if !weight.is_finite() || weight < 0.0 {
-        let problem = format!("{weight}; weights are finite and 0 or more");
-        return Err(Error::invalid("weight", problem));
+        return Err(invalid!("weight", "{weight}; weights are finite and 0 or more"));
     }
     within(ctx, "ctx", |context| context.add_metric(name, Metric { sum, weight }))
 }

@@ -1,7 +1,7 @@
 //! What a program does on the threads that serve as replicas.
 
 use super::prelude::*;
-use crate::strategy::replica_threads::{Hooks, ReplicaThread, ThreadHooks};
+use crate::strategy::replica_threads::{ReplicaThread, ThreadHook};
 
 /// A thread that serves as a replica. The library fills it; later versions may append fields.
 #[derive(Clone, Copy)]
@@ -31,32 +31,25 @@ pub struct umbo_replica_thread {
 pub type umbo_replica_thread_fn =
     Option<unsafe extern "C-unwind" fn(thread: *const umbo_replica_thread, user_data: *mut c_void)>;
 
-/// The program's functions.
-struct ThreadFunctions {
-    start: umbo_replica_thread_fn,
-    stop: umbo_replica_thread_fn,
-    user_data: Arc<UserData>,
-}
-
-/// The hooks that options ask for, and what releases their user data, whatever else is wrong with the
-/// options. Without functions there are no hooks, and the user data lives until the result is dropped.
+/// The hook that options ask for, and what releases its user data, whatever else is wrong with the
+/// options. Without functions there is no hook, and the user data lives until the result is dropped.
 ///
 /// # Safety
 /// The functions are of their types, and the user data is given away.
-pub(super) unsafe fn hooks_from(options: &umbo_strategy_options) -> (Option<Hooks>, Arc<UserData>) {
+pub(super) unsafe fn hook_from(
+    options: &umbo_strategy_options,
+) -> (Option<ThreadHook>, Arc<UserData>) {
     let (user_data, destroy) =
         (options.replica_thread_user_data, options.replica_thread_user_data_destroy);
     let (start, stop) = (options.replica_thread_start, options.replica_thread_stop);
     // SAFETY: the caller's promise.
     let user_data = Arc::new(unsafe { UserData::new(user_data, destroy) });
-    let is_given = start.is_some() || stop.is_some() || destroy.is_some();
-    let functions = ThreadFunctions { start, stop, user_data: Arc::clone(&user_data) };
-    (is_given.then(|| Hooks::new(functions)), user_data)
-}
-
-impl ThreadFunctions {
-    fn call(&self, function: umbo_replica_thread_fn, thread: &ReplicaThread) {
-        let Some(function) = function else { return };
+    if start.is_none() && stop.is_none() && destroy.is_none() {
+        return (None, user_data);
+    }
+    let kept = Arc::clone(&user_data);
+    let hook = move |thread: &ReplicaThread, begins: bool| {
+        let Some(function) = (if begins { start } else { stop }) else { return };
         let processors: Vec<i32> =
             thread.processors.processors().map(|processor| processor as i32).collect();
         let thread = umbo_replica_thread {
@@ -69,16 +62,7 @@ impl ThreadFunctions {
             computing_thread_count: thread.computing_threads as i32,
         };
         // SAFETY: the program gave a function of this type with its user data.
-        unsafe { function(&thread, self.user_data.pointer()) }
-    }
-}
-
-impl ThreadHooks for ThreadFunctions {
-    fn start(&self, thread: &ReplicaThread) {
-        self.call(self.start, thread);
-    }
-
-    fn stop(&self, thread: &ReplicaThread) {
-        self.call(self.stop, thread);
-    }
+        unsafe { function(&thread, kept.pointer()) }
+    };
+    (Some(Arc::new(hook)), user_data)
 }

@@ -1,7 +1,7 @@
 //! Scatter updates of variables.
 
 use super::prelude::*;
-use crate::strategy::scatter::{ScatterOp, scatter};
+use crate::strategy::writing::{ScatterOp, scatter};
 
 /// What a scatter does with a row of a variable. Integers wrap.
 pub type umbo_scatter_op = i32;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// All that there are: steps, elements, the elements that are shuffled together.
 pub const UMBO_ALL: i64 = -1;
@@ -28,8 +28,7 @@ pub(crate) fn duration(
     let Some(seconds) = unless(seconds, UMBO_INFINITE) else { return Ok(None) };
     if !seconds.is_finite() || seconds < 0.0 || seconds == 0.0 && !may_be_zero {
         let least = if may_be_zero { "0 or more" } else { "more than 0" };
-        let problem = format!("{seconds}; give seconds, {least}, or UMBO_INFINITE (-1)");
-        return Err(Error::invalid(argument, problem));
+        return Err(invalid!(argument, "{seconds}; give seconds, {least}, or UMBO_INFINITE (-1)"));
     }
     Ok(Duration::try_from_secs_f64(seconds).ok())
 }

@@ -243,8 +243,8 @@ pub unsafe extern "C" fn umbo_set_last_error(
         String::new()
     } else {
         // SAFETY: not NULL, so the caller promises a text that a NUL ends.
-        let message = unsafe { CStr::from_ptr(message) }.to_bytes();
-        String::from_utf8_lossy(beginning(message, LONGEST_MESSAGE)).into_owned()
+        let message = unsafe { CStr::from_ptr(message) }.to_string_lossy();
+        message[..message.floor_char_boundary(LONGEST_MESSAGE)].to_owned()
     };
     // What a function of the library said, and the callback only passes on, has its name already.
     let (name, message) = match message.split_once(": ") {
@@ -283,16 +283,6 @@ fn is_function_name(text: &str) -> bool {
 
 /// How much of a message is kept. Messages are combined where there may be no memory left.
 const LONGEST_MESSAGE: usize = 16 << 10;
-
-/// The beginning of a text, at most `most` bytes, that ends at a character's end.
-fn beginning(text: &[u8], most: usize) -> &[u8] {
-    if text.len() <= most {
-        return text;
-    }
-    let continues = |at: &usize| text[*at] & 0xc0 == 0x80;
-    let end = (most.saturating_sub(3)..=most).rev().find(|at| !continues(at)).unwrap_or(most);
-    &text[..end]
-}
 
 /// Forgets this thread's last error and releases its payload.
 #[unsafe(no_mangle)]

@@ -1,7 +1,7 @@
 //! Strategies: making them, and what they are.
 
 use super::prelude::*;
-use super::replica_thread::{hooks_from, umbo_replica_thread_fn};
+use super::replica_thread::{hook_from, umbo_replica_thread_fn};
 use crate::strategy::metrics::Metric;
 use crate::strategy::{Options, Strategy};
 
@@ -77,12 +77,12 @@ pub unsafe extern "C" fn umbo_strategy_create(
     let known = unsafe { options::known_or_default(options) };
     // SAFETY: the options say how the user data is released, also if they say nothing else that makes
     // sense.
-    let (hooks, keeps) = unsafe { hooks_from(&known) };
+    let (hook, keeps) = unsafe { hook_from(&known) };
     boundary("umbo_strategy_create", move || {
         let _keeps = keeps;
         // SAFETY: the caller keeps the header's promise on pointers.
         let (strategy, options) = unsafe { (out(strategy, "strategy")?, options_from(options)?) };
-        strategy.write(make(Strategy::new(&Options { thread_hooks: hooks, ..options })?)?);
+        strategy.write(make(Strategy::new(&Options { thread_hook: hook, ..options })?)?);
         Ok(())
     })
 }
@@ -99,26 +99,17 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
         (names, optional_text(given.parameter_device, "options.parameter_device")?)
     };
     let names = names.into_iter().map(str::to_owned).collect();
-    let count = |count: i64, argument: &'static str| {
-        let problem = || format!("{count}; counts are 0 (not given) or more");
-        usize::try_from(count).map_err(|_| Error::invalid(argument, problem()))
-    };
-    let cpu_replicas = count(given.cpu_replicas, "options.cpu_replicas")?;
-    let replicas_in_sync = count(given.replicas_in_sync, "options.replicas_in_sync")?;
     Ok(Options {
         compute_devices: (!given.compute_devices.is_null()).then_some(names),
-        cpu_replicas,
-        replicas_in_sync,
+        cpu_replicas: natural(given.cpu_replicas, "options.cpu_replicas")?,
+        replicas_in_sync: natural(given.replicas_in_sync, "options.replicas_in_sync")?,
         parameter_device: parameter_device.map(str::to_owned),
         bind_threads: flag(given.bind_threads, "options.bind_threads")?,
         stack_bytes: (given.thread_stack_bytes != 0).then_some(given.thread_stack_bytes),
-        thread_hooks: None,
+        thread_hook: None,
         communicator: get_optional(given.communicator, "options.communicator")?,
         strict: flag(given.strict, "options.strict")?,
-        fingerprint_interval: u64::try_from(given.fingerprint_interval).map_err(|_| {
-            let problem = format!("{}; steps, or 0 for never", given.fingerprint_interval);
-            Error::invalid("options.fingerprint_interval", problem)
-        })?,
+        fingerprint_interval: natural(given.fingerprint_interval, "options.fingerprint_interval")?,
     })
 }
 

@@ -39,18 +39,19 @@ pub struct umbo_strategy_info {
 /// Gets a strategy's replicas, devices and state.
 #[c_call(result(info), get(strategy))]
 pub fn umbo_strategy_get_info(strategy: *const umbo_strategy, info: *mut umbo_strategy_info) {
+    let threading = strategy.threading();
     info.write(umbo_strategy_info {
         id: strategy.id(),
         replica_count: strategy.num_replicas_in_sync() as i64,
         local_replica_count: strategy.num_replicas() as i64,
         compute_device_count: strategy.compute_devices().len() as i64,
-        variable_count: strategy.num_variables() as i64,
+        variable_count: strategy.variables().len() as i64,
         late_replica_count: strategy.late_replicas().len() as i64,
         rank: strategy.rank() as i64,
-        rank_count: strategy.num_ranks() as i64,
+        rank_count: strategy.ranks().size() as i64,
         parameter_device: device_name(strategy.parameter_device()),
-        thread_stack_bytes: strategy.stack_bytes(),
-        bind_threads: strategy.binds_threads().into(),
+        thread_stack_bytes: threading.stack_bytes,
+        bind_threads: threading.bind.into(),
         strict: strategy.is_strict().into(),
         ..Default::default()
     });

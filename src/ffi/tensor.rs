@@ -169,7 +169,7 @@ pub fn umbo_tensor_mutable_view(tensor: *mut umbo_tensor, view: *mut umbo_view) 
 /// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such axis, or not 0 <= start <= stop <= size.
 ///
 /// It shares memory with the tensor.
-#[c_call(out(slice), borrow(tensor))]
+#[c_call(out(slice), index(start), index(stop), natural(step), borrow(tensor))]
 pub fn umbo_tensor_slice(
     tensor: *const umbo_tensor,
     axis: i32,
@@ -178,13 +178,6 @@ pub fn umbo_tensor_slice(
     step: i64,
     slice: *mut *mut umbo_tensor,
 ) {
-    let position = |value: i64| {
-        let problem = || format!("{value}; positions are 0 or more");
-        usize::try_from(value).map_err(|_| Error::out_of_range("start, stop", problem()))
-    };
-    let (start, stop) = (position(start)?, position(stop)?);
-    let step =
-        usize::try_from(step).map_err(|_| invalid!("step", "{step}; steps are 1 or more"))?;
     let axis = tensor.shape().axis(axis.into())?;
     slice.write(make(tensor.slice(axis, start, stop, step)?)?);
 }
@@ -294,8 +287,7 @@ pub(crate) unsafe fn write_to_host(
         return Ok(());
     }
     if !destination.addr().is_multiple_of(dtype.size()) {
-        let problem = format!("{destination:p} is not a multiple of {}", dtype.size());
-        return Err(Error::invalid(argument, problem));
+        return Err(invalid!(argument, "{destination:p} is not a multiple of {}", dtype.size()));
     }
     // SAFETY: the caller promises the bytes for this call; the storage does not outlive it, and its
     // elements are written before anything reads them.

@@ -18,8 +18,7 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char, argument: &'static str) ->
     // SAFETY: the caller's promise is the same.
     let text = unsafe { long_text(pointer, argument) }?;
     if text.len() > LONGEST {
-        let problem = format!("has {} bytes; at most {LONGEST} are expected", text.len());
-        return Err(Error::invalid(argument, problem));
+        return Err(invalid!(argument, "has {} bytes; at most {LONGEST} are expected", text.len()));
     }
     Ok(text)
 }

@@ -200,9 +200,6 @@ fn max_steps(steps: i64) -> Result<Option<u64>> {
     match steps {
         UMBO_ALL => Ok(None),
         0.. => Ok(Some(steps as u64)),
-        _ => {
-            let problem = format!("{steps}; must be 0 or more, or UMBO_ALL (-1)");
-            Err(Error::invalid("options.max_steps", problem))
-        }
+        _ => Err(invalid!("options.max_steps", "{steps}; must be 0 or more, or UMBO_ALL (-1)")),
     }
 }

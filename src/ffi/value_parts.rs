@@ -139,8 +139,7 @@ pub fn umbo_value_tensor(value: *const umbo_value, tensor: *mut *mut umbo_tensor
 #[c_call(out(variable), borrow(value))]
 pub fn umbo_value_variable(value: *const umbo_value, variable: *mut *mut umbo_variable) {
     let Value::Variable(found) = value else {
-        let problem = format!("is {}, not a variable", value.kind_name());
-        return Err(Error::invalid("value", problem));
+        return Err(invalid!("value", "is {}, not a variable", value.kind_name()));
     };
     variable.write(make(found.clone())?);
 }

@@ -62,10 +62,7 @@ pub(super) fn trainable(code: i32, argument: &'static str) -> Result<Option<bool
     match code {
         0 | 1 => Ok(Some(code == 1)),
         _ if i64::from(code) == UMBO_AUTO => Ok(None),
-        _ => {
-            let problem = format!("{code}; valid are 0 (no), 1 (yes) and UMBO_AUTO (-1)");
-            Err(Error::invalid(argument, problem))
-        }
+        _ => Err(invalid!(argument, "{code}; valid are 0 (no), 1 (yes) and UMBO_AUTO (-1)")),
     }
 }
 

@@ -132,8 +132,7 @@ pub(crate) unsafe fn described<'a>(
     if shape.elements() > 0 {
         check(view.data.cast::<u8>(), argument, "data of its elements is expected")?;
         if view.data.addr() % dtype.size() != 0 {
-            let problem = format!("its data is not a multiple of {} bytes", dtype.size());
-            return Err(Error::invalid(argument, problem));
+            return Err(invalid!(argument, "its data is not a multiple of {} bytes", dtype.size()));
         }
     }
     Ok((view, dtype, layout, device))

@@ -234,7 +234,7 @@ pub fn distribute_datasets_from_function(
     options.check(devices)?;
     let in_sync = strategy.num_replicas_in_sync();
     let context = InputContext {
-        num_input_pipelines: i64::try_from(strategy.num_ranks()).unwrap_or(i64::MAX),
+        num_input_pipelines: i64::try_from(strategy.ranks().size()).unwrap_or(i64::MAX),
         input_pipeline_id: i32::try_from(strategy.rank()).unwrap_or(i32::MAX),
         num_replicas_in_sync: i64::try_from(in_sync).unwrap_or(i64::MAX),
     };

@@ -9,7 +9,7 @@ use crate::optimizer::gradients::{GradientMode, Gradients};
 use crate::optimizer::guard::Guard;
 use crate::optimizer::replica::{DenseBuffer, GradientBuffer, Replica};
 use crate::strategy::ReplicaContext;
-use crate::strategy::strict_callbacks::{AtReturn, mistake};
+use crate::strategy::strict_callbacks::mistake;
 use crate::tensor::red_zone::Region;
 use crate::values::variable::Variable;
 
@@ -129,7 +129,8 @@ impl Gradients {
         }
         context.at_return(Arc::as_ptr(self) as usize, || {
             let (gradients, replica) = (Arc::clone(self), context.replica());
-            Box::new(SubmittedFingerprint { gradients, replica, step: context.step_id() })
+            let step = context.step_id();
+            Box::new(move || gradients.check_submitted(replica, step))
         })
     }
 
@@ -150,37 +151,24 @@ fn outside(replica: usize, what: &str, variable: &Variable, bytes: usize, breach
     ))
 }
 
-/// The check of one replica's contribution, at the end of its callback.
-struct SubmittedFingerprint {
-    gradients: Arc<Gradients>,
-    replica: usize,
-    step: u64,
-}
-
-impl AtReturn for SubmittedFingerprint {
-    fn key(&self) -> usize {
-        Arc::as_ptr(&self.gradients) as usize
-    }
-
-    fn check(&self) -> Result<()> {
-        let own = &self.gradients.replicas[self.replica];
-        self.gradients.check_red_zones(self.replica, own, self.step)?;
+impl Gradients {
+    /// Checks one replica's contribution, at the end of its callback.
+    fn check_submitted(&self, replica: usize, step: u64) -> Result<()> {
+        let own = &self.replicas[replica];
+        self.check_red_zones(replica, own, step)?;
         // A gradient that was lent to a step that ended without this replica is gone.
-        if own.submitted.load(Ordering::Acquire) != self.step
-            || !self.gradients.is_in_flight(self.step)
-        {
+        if own.submitted.load(Ordering::Acquire) != step || !self.is_in_flight(step) {
             return Ok(());
         }
         for (index, buffer) in own.buffers.iter().enumerate() {
             if let GradientBuffer::Dense(dense @ DenseBuffer { guard: Some(guard), .. }) = buffer
-                && own.viewed.in_step(index, self.step)
-                && Region::of(&dense.written(self.step)).fingerprint()?
+                && own.viewed.in_step(index, step)
+                && Region::of(&dense.written(step)).fingerprint()?
                     != guard.fingerprint.load(Ordering::Acquire)
             {
                 return Err(mistake(format!(
-                    "replica {} has written its gradient of {:?} after it had submitted it; submit last",
-                    self.replica,
-                    self.gradients.variables()[index]
+                    "replica {replica} has written its gradient of {:?} after it had submitted it; submit last",
+                    self.variables()[index]
                 )));
             }
         }

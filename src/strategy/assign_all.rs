@@ -7,7 +7,7 @@ use super::context::mixing;
 use super::operation::Operation;
 use super::ranks::CollectiveKind;
 use super::step::ReplicaContext;
-use super::variables::{assign, check_aggregation, check_assignable, stage};
+use super::writing::{assign, check_aggregation, check_assignable, stage};
 use crate::collectives::{self, Assignment, ReduceOp};
 use crate::error::{Error, Result};
 use crate::kernels::instruction_set::Instructions;

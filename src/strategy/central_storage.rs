@@ -1,33 +1,30 @@
 //! The strategy: what it consists of, and how it is made.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
 use super::devices::Devices;
-use super::layout::ReplicaLayout;
 use super::metrics::{EpochMetrics, Metric};
 use super::ranks::Ranks;
-use super::registry::WeakRegistry;
-use super::replica_threads;
+use super::replica_threads::{self, ReplicaThread};
 use super::steps::Steps;
 use super::threads::{ReplicaThreads, Threading};
-use super::variable_list::VariableList;
-use crate::cluster::communicator::{Communicator, RankPlace};
+use crate::cluster::communicator::RankPlace;
 use crate::device::cuda::gpu::Gpu;
 use crate::device::{DeviceId, DeviceKind, registry};
 use crate::error::{Error, Result};
 use crate::executor::affinity::ProcessorPart;
-use crate::executor::{fork, thread, workers};
+use crate::executor::{fork, workers};
 use crate::kernels::instruction_set::Instructions;
 use crate::observe::report::{Recorder, Setup};
 use crate::observe::switch::CHECK;
 use crate::observe::{self, environment, log, strict};
 use crate::tensor::slab::Slab;
 use crate::tensor::{Tensor, blocks};
-use crate::values::variable::Keeper;
-use crate::values::variable::Variable;
+use crate::values::variable::{Keeper, Variable, WeakVariable};
 
 pub use super::options::{MAX_REPLICAS, Options};
 
@@ -40,29 +37,21 @@ pub use super::options::{MAX_REPLICAS, Options};
 #[derive(Clone)]
 pub struct Strategy(Arc<Inner>);
 
-/// The configuration of a strategy, beside its devices and threads.
-#[derive(Clone, Copy)]
-struct StrategyConfig {
-    is_default: bool,
-    is_strict: bool,
-}
-
 /// All strategies but the default one: variables know theirs by its number.
-static STRATEGIES: WeakRegistry<Inner> = WeakRegistry::new();
+static STRATEGIES: Mutex<BTreeMap<u64, Weak<Inner>>> = Mutex::new(BTreeMap::new());
 
 pub(super) struct Inner {
     id: u64,
-    config: StrategyConfig,
     // They end before anything else of the strategy does.
     pub threads: ReplicaThreads,
+    /// What it was made with. It is strict also if the environment says so.
+    pub options: Options,
     pub devices: Devices,
     pub steps: Steps,
     /// The ranks of the strategy, once they have joined, or if a process alone has asked for them.
     ranks: OnceLock<Arc<Ranks>>,
-    /// After how many steps they compare their weights.
-    fingerprint_interval: AtomicU64,
-    /// The variables that were made in the strategy's scope.
-    pub variables: Mutex<VariableList>,
+    /// The variables that were made in the strategy's scope, in the order in which they were made.
+    variables: Mutex<Vec<WeakVariable>>,
     /// The slab that holds small variables.
     pub variable_slab: Mutex<Slab>,
 }
@@ -71,41 +60,70 @@ impl Strategy {
     /// Makes a strategy. Starts a thread for each replica but the first. With a communicator all ranks
     /// do so together: if one fails, all do.
     pub fn new(options: &Options) -> Result<Strategy> {
-        let made = Strategy::joined(options.communicator.as_ref(), Strategy::alone(options))?;
-        made.0.fingerprint_interval.store(options.fingerprint_interval, Ordering::Relaxed);
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let made = Strategy::alone(NEXT.fetch_add(1, Ordering::Relaxed), options.clone());
+        let engine = options.communicator.as_ref().filter(|engine| engine.size() > 1);
+        let Some(engine) = engine else { return made };
+        let about = |made: &Strategy| [made.num_replicas() as u64, made.id()];
+        let replicas = made.as_ref().ok().and_then(|made| made.0.devices.layout.replicas_in_sync);
+        let (made, ranks) = Ranks::join(engine, made, replicas, about)?;
+        observe::note_rank(ranks.rank() as u32);
+        if made.0.ranks.set(ranks).is_err() {
+            return Err(Error::Internal("a strategy has joined its ranks twice".into()));
+        }
         Ok(made)
-    }
-
-    fn alone(options: &Options) -> Result<Strategy> {
-        environment::apply();
-        let layout = options.resolved_layout()?;
-        let parameter_device = options.resolved_parameter_device(&layout.compute_devices)?;
-        let stack_bytes = options.resolved_stack_bytes()?;
-        let hooks = options.thread_hooks.clone();
-        let part = options.communicator.as_ref().map_or(ProcessorPart::WHOLE, |engine| {
-            let RankPlace { node_rank, node_size, .. } = engine.place();
-            ProcessorPart { index: node_rank, count: node_size }
-        });
-        let threading = Threading { bind: options.bind_threads, stack_bytes, hooks, part };
-        strict::warn_of_variable();
-        CHECK.warn();
-        let config =
-            StrategyConfig { is_default: false, is_strict: options.strict || strict::is_on() };
-        Strategy::build(layout, parameter_device, threading, config)
     }
 
     /// Another strategy such as the default one: one replica on `CPU:0`, which needs no thread.
     pub(super) fn on_host() -> Result<Strategy> {
+        Strategy::alone(0, Options { cpu_replicas: 1, bind_threads: false, ..Options::default() })
+    }
+
+    /// The strategy with this id, which has joined no ranks.
+    fn alone(id: u64, mut options: Options) -> Result<Strategy> {
         environment::apply();
+        fork::note_use();
+        let layout = options.resolved_layout()?;
+        let parameter_device = options.resolved_parameter_device(&layout.compute_devices)?;
+        let part = options.communicator.as_ref().map_or(ProcessorPart::WHOLE, |engine| {
+            let RankPlace { node_rank, node_size, .. } = engine.place();
+            ProcessorPart { index: node_rank, count: node_size }
+        });
         let threading = Threading {
-            bind: false,
-            stack_bytes: thread::process_stack_bytes(),
-            hooks: None,
-            part: ProcessorPart::WHOLE,
+            bind: options.bind_threads,
+            stack_bytes: options.resolved_stack_bytes()?,
+            hook: options.thread_hook.clone(),
+            part,
         };
-        let config = StrategyConfig { is_default: true, is_strict: strict::is_on() };
-        let layout = ReplicaLayout::of_devices(vec![DeviceId::HOST]);
-        Strategy::build(layout, DeviceId::HOST, threading, config)
+        options.strict |= strict::is_on();
+        let threads = ReplicaThreads::new(&layout, threading);
+        let is_cpu = |device: &&DeviceId| device.kind == DeviceKind::Cpu;
+        let recorder = Recorder::new(Setup {
+            replicas: layout.replica_devices.len() as u32,
+            devices: layout.compute_devices.len() as u32,
+            cpu_devices: layout.compute_devices.iter().filter(is_cpu).count() as u32,
+            processors: threads.processors as u32,
+        });
+        let strategy = Strategy(Arc::new(Inner {
+            id,
+            threads,
+            options,
+            devices: Devices::open(layout, parameter_device)?,
+            steps: Steps::new(recorder),
+            ranks: OnceLock::new(),
+            variables: Mutex::default(),
+            variable_slab: Mutex::new(Slab::new(0)),
+        }));
+        for replica in 1..strategy.num_replicas() {
+            strategy.ensure_thread(replica)?;
+        }
+        if !strategy.is_default() {
+            strict::warn_of_variable();
+            CHECK.warn();
+            STRATEGIES.lock().insert(id, Arc::downgrade(&strategy.0));
+            strategy.log_setup();
+        }
+        Ok(strategy)
     }
 
     /// The strategy that is current where a program has made none: one replica on `CPU:0`. Never freed.
@@ -120,71 +138,17 @@ impl Strategy {
         DEFAULT.get_or_init(|| made).clone()
     }
 
-    fn build(
-        layout: ReplicaLayout,
-        parameter_device: DeviceId,
-        threading: Threading,
-        config: StrategyConfig,
-    ) -> Result<Strategy> {
-        fork::note_use();
-        let is_default = config.is_default;
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let id = if is_default { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) };
-        let threads = ReplicaThreads::new(&layout, threading);
-        let is_cpu = |device: &&DeviceId| device.kind == DeviceKind::Cpu;
-        let recorder = Recorder::new(Setup {
-            replicas: layout.replica_devices.len() as u32,
-            devices: layout.compute_devices.len() as u32,
-            cpu_devices: layout.compute_devices.iter().filter(is_cpu).count() as u32,
-            processors: threads.processors as u32,
-        });
-        let strategy = Strategy(Arc::new(Inner {
-            id,
-            config,
-            threads,
-            devices: Devices::open(layout, parameter_device)?,
-            steps: Steps::new(recorder),
-            ranks: OnceLock::new(),
-            fingerprint_interval: AtomicU64::new(0),
-            variables: Mutex::default(),
-            variable_slab: Mutex::new(Slab::new(0)),
-        }));
-        for replica in 1..strategy.num_replicas() {
-            strategy.ensure_thread(replica)?;
-        }
-        if !is_default {
-            STRATEGIES.add(id, &strategy.0);
-            strategy.log_setup();
-        }
-        Ok(strategy)
-    }
-
     /// Says in the log what the strategy was set up with.
     fn log_setup(&self) {
-        let inner = &self.0;
-        let (threading, processors) = (&inner.threads.how, inner.threads.processors);
-        let ReplicaLayout { compute_devices, replica_devices, .. } = &inner.devices.layout;
-        let at_once = compute_devices.len();
-        let devices = || {
-            let names: Vec<_> = compute_devices.iter().map(ToString::to_string).collect();
-            names.join(", ")
-        };
-        let replicas = || match inner.devices.layout.is_shared() {
-            true => format!("{} replicas", replica_devices.len()),
-            false => "replicas".to_owned(),
-        };
+        let (threads, layout) = (&self.0.threads, &self.0.devices.layout);
+        let (threading, processors) = (&threads.how, threads.processors);
+        let at_once = layout.compute_devices.len();
         log::log(log::Level::Info, || {
-            let all = threading.part.processors();
-            let own = |device| registry::processors(device, &all);
-            let home = |(replica, device): (usize, &DeviceId)| match own(*device) {
-                Ok(processors) => format!("{replica} to {processors}"),
-                Err(_) => format!("{replica} to none"),
-            };
+            let devices: Vec<_> = layout.compute_devices.iter().map(ToString::to_string).collect();
+            let home = |of: &ReplicaThread| format!("{} to {}", of.replica, of.processors);
+            let homes: Vec<_> = threads.serving.iter().map(home).collect();
             let bound = match threading.bind {
-                true => {
-                    let homes: Vec<_> = replica_devices.iter().enumerate().map(home).collect();
-                    format!("bound to processors ({})", homes.join(", "))
-                }
+                true => format!("bound to processors ({})", homes.join(", ")),
                 false => "not bound".to_owned(),
             };
             let memory = match registry::memory_info(self.parameter_device()) {
@@ -197,11 +161,11 @@ impl Strategy {
                 Err(error) => format!("memory not known: {error}"),
             };
             format!(
-                "strategy {}: {} on {}; variables on {}; {processors} processors; replica \
+                "strategy {}: {} replicas on {}; variables on {}; {processors} processors; replica \
                  threads {bound}, with stacks of {} bytes; {} workers; instruction set {}; {memory}",
-                inner.id,
-                replicas(),
-                devices(),
+                self.id(),
+                self.num_replicas(),
+                devices.join(", "),
                 self.parameter_device(),
                 threading.stack_bytes,
                 workers::count(),
@@ -209,8 +173,7 @@ impl Strategy {
             )
         });
         if at_once > processors {
-            let what =
-                if inner.devices.layout.is_shared() { "compute devices" } else { "replicas" };
+            let what = if layout.is_shared() { "compute devices" } else { "replicas" };
             log::log(log::Level::Warning, || {
                 format!(
                     "{at_once} {what} on {processors} processors that this {} may use take turns, and a \
@@ -223,50 +186,27 @@ impl Strategy {
 
     /// An independent strategy with the same devices.
     pub fn deep_copy(&self) -> Result<Strategy> {
-        if self.0.config.is_default {
+        if self.is_default() {
             return Err(Error::precondition("strategy: the default strategy cannot be copied"));
         }
-        let inner = &self.0;
-        let (layout, threading) = (inner.devices.layout.clone(), inner.threads.how.clone());
-        let config = inner.config;
-        let copy = Strategy::build(layout, self.parameter_device(), threading, config);
-        let copy = Strategy::joined(Some(self.ranks().engine()), copy)?;
-        copy.0.fingerprint_interval.store(self.fingerprint_interval(), Ordering::Relaxed);
-        Ok(copy)
+        Strategy::new(&self.0.options)
     }
 
     /// All variables that were made in this strategy's scope and are in use, in the order in which they
     /// were made.
     pub fn variables(&self) -> Vec<Variable> {
-        self.inner().variables.lock().alive()
+        self.0.variables.lock().iter().filter_map(WeakVariable::upgrade).collect()
     }
 
-    /// How many there are, without a list of them.
-    pub fn num_variables(&self) -> usize {
-        self.inner().variables.lock().count()
-    }
-
-    /// Adds one to the list.
+    /// Adds one to the list. Those that are gone are forgotten when the list is full.
     pub(super) fn note_made(&self, variable: &Variable) {
-        self.inner().variables.lock().add(variable);
-    }
-
-    /// Joins the strategy made on this rank with those of all ranks of `engine`.
-    fn joined(engine: Option<&Arc<dyn Communicator>>, made: Result<Strategy>) -> Result<Strategy> {
-        let Some(engine) = engine.filter(|engine| engine.size() > 1) else { return made };
-        let about = |made: &Strategy| [made.num_replicas() as u64, made.id()];
-        let replicas = made.as_ref().ok().and_then(|made| made.0.devices.layout.replicas_in_sync);
-        let (made, ranks) = Ranks::join(engine, made, replicas, about)?;
-        observe::note_rank(ranks.rank() as u32);
-        if made.0.ranks.set(ranks).is_err() {
-            return Err(Error::Internal("a strategy has joined its ranks twice".into()));
+        let mut variables = self.0.variables.lock();
+        if variables.len() == variables.capacity() {
+            variables.retain(WeakVariable::is_alive);
+            let more = variables.len().max(64);
+            variables.reserve(more);
         }
-        Ok(made)
-    }
-
-    /// After how many steps the ranks compare their weights; 0: never.
-    pub fn fingerprint_interval(&self) -> u64 {
-        self.0.fingerprint_interval.load(Ordering::Relaxed)
+        variables.push(variable.downgrade());
     }
 
     /// The ranks of the strategy.
@@ -279,24 +219,14 @@ impl Strategy {
         self.ranks().num_replicas()
     }
 
-    /// The id of this rank's first replica among all that run in sync.
-    pub fn first_replica_in_sync(&self) -> usize {
-        self.ranks().first_replica()
-    }
-
     /// The number of this process among those that train together, from 0.
     pub fn rank(&self) -> usize {
         self.ranks().rank()
     }
 
-    /// How many processes train together.
-    pub fn num_ranks(&self) -> usize {
-        self.ranks().size()
-    }
-
     /// Whether there is a strategy with this id. Takes no reference to it.
     pub(super) fn is_alive(id: u64) -> bool {
-        id == 0 || STRATEGIES.has(id)
+        id == 0 || STRATEGIES.lock().get(&id).is_some_and(|member| member.strong_count() > 0)
     }
 
     /// The strategy with this number, while it lives.
@@ -304,7 +234,7 @@ impl Strategy {
         if id == 0 {
             return Some(Strategy::default_strategy());
         }
-        STRATEGIES.find(id).map(Strategy)
+        STRATEGIES.lock().get(&id).and_then(Weak::upgrade).map(Strategy)
     }
 
     pub(super) fn inner(&self) -> &Inner {
@@ -323,27 +253,22 @@ impl Strategy {
 
     /// Whether this is the default strategy.
     pub fn is_default(&self) -> bool {
-        self.0.config.is_default
+        self.id() == 0
     }
 
     /// Whether mistakes of callbacks are looked for, and warnings are errors.
     pub fn is_strict(&self) -> bool {
-        self.0.config.is_strict
+        self.0.options.strict
     }
 
     /// Whether `other` is a reference to the very same strategy.
     pub fn is_same(&self, other: &Strategy) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || (self.0.config.is_default && other.0.config.is_default)
+        Arc::ptr_eq(&self.0, &other.0) || (self.is_default() && other.is_default())
     }
 
     /// The GPU of a replica, if it has one.
     pub fn gpu(&self, replica: usize) -> Option<&'static Gpu> {
         self.0.devices.gpus[replica]
-    }
-
-    /// The GPU that holds the variables, if one does.
-    pub fn parameter_gpu(&self) -> Result<Option<&'static Gpu>> {
-        self.0.devices.parameter_gpu()
     }
 
     /// How many replicas this process has.
@@ -361,24 +286,14 @@ impl Strategy {
         &self.0.devices.layout.replica_devices
     }
 
-    /// The canonical names of these.
-    pub fn replica_device_names(&self) -> &[String] {
-        &self.0.devices.names
-    }
-
     /// The device that holds the variables.
     pub fn parameter_device(&self) -> DeviceId {
         self.0.devices.parameter
     }
 
-    /// Whether replica threads are bound to the processors of their devices.
-    pub fn binds_threads(&self) -> bool {
-        self.0.threads.how.bind
-    }
-
-    /// The size of the stack of each replica's thread.
-    pub fn stack_bytes(&self) -> usize {
-        self.0.threads.how.stack_bytes
+    /// How the replicas' threads are started.
+    pub fn threading(&self) -> &Threading {
+        &self.0.threads.how
     }
 
     /// Starts the thread of `replica` unless it runs.
@@ -389,8 +304,12 @@ impl Strategy {
     /// The calling thread, the program's own or not, is about to serve as `replica`, in whose context it
     /// is. Costs nothing but the first time.
     pub(super) fn begin_serving(&self, replica: usize, is_callers: bool) {
-        let (thread, hooks) = (&self.0.threads.serving[replica], self.0.threads.how.hooks.as_ref());
-        replica_threads::begin_serving(self.id(), thread, hooks, is_callers, Strategy::is_alive);
+        let ReplicaThreads { serving, how, .. } = &self.0.threads;
+        if let Some(hook) = &how.hook
+            && replica_threads::is_new(self.id(), Strategy::is_alive)
+        {
+            hook(&ReplicaThread { is_callers, ..serving[replica].clone() }, true);
+        }
     }
 
     /// A metric of the last run that was committed and measured anything, over all replicas in replica order;
@@ -421,7 +340,9 @@ impl Keeper for Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if STRATEGIES.remove(self.id) {
+        let mut strategies = STRATEGIES.lock();
+        if strategies.remove(&self.id).is_some() && strategies.is_empty() {
+            drop(strategies);
             blocks::release_kept();
         }
     }

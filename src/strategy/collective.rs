@@ -380,15 +380,11 @@ fn check_nest(value: &Value) -> Result<()> {
     }
 }
 
-/// One copy of a plain leaf for each device; several on one device are separate objects.
-pub(super) fn copies(value: &Value, devices: &[DeviceId]) -> Result<Value> {
-    spread(value, devices, false)
-}
-
-/// As [`copies`], for tensors that nobody else has: one of the devices gets the tensor itself.
-fn spread(value: &Value, devices: &[DeviceId], hand_over: bool) -> Result<Value> {
+/// One copy of each plain leaf for each device; several on one device are separate objects. One of the devices gets
+/// a tensor itself that lies there.
+pub(super) fn spread(value: &Value, devices: &[DeviceId]) -> Result<Value> {
     value.map_leaves(&mut |leaf| {
-        let mut hand_over = hand_over;
+        let mut hand_over = true;
         let copy = |&device: &DeviceId| match leaf {
             Value::Tensor(tensor) if hand_over && tensor.device() == device => {
                 hand_over = false;
@@ -425,7 +421,7 @@ impl ReplicaContext {
             let reduced =
                 strategy.reduce_here(op, &merged, &ReductionOptions::onto(DeviceId::HOST))?;
             // All leaves are per-replica values here, and their reductions are new tensors.
-            spread(&reduced, strategy.replica_devices(), true).map(Some)
+            spread(&reduced, strategy.replica_devices()).map(Some)
         })
     }
 
@@ -465,7 +461,7 @@ impl ReplicaContext {
         self.combine(Operation::AllGather(axis), value, None, move |strategy, calls| {
             let gathered =
                 strategy.gather_here(&merged(calls)?, axis, &ReductionOptions::default())?;
-            copies(&gathered, strategy.replica_devices()).map(Some)
+            spread(&gathered, strategy.replica_devices()).map(Some)
         })
     }
 

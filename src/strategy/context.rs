@@ -15,7 +15,7 @@ pub use super::step::ReplicaContext;
 use super::step::StepPosition;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::executor::sync::thread_number;
+use crate::executor::thread::thread_number;
 
 /// One entry of a thread's stack of contexts.
 pub(super) enum Frame {

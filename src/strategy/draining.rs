@@ -4,9 +4,7 @@
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
-use crate::observe::log::{self, Level};
 use crate::tensor::Tensor;
 use parking_lot::{Condvar, Mutex};
 
@@ -84,32 +82,9 @@ impl Draining {
         if state.steps.is_empty() { Ok(()) } else { Err(late_replicas(&state)) }
     }
 
-    /// Waits until no abandoned step is left. Logs a message once, if that takes long.
+    /// Waits until no abandoned step is left.
     pub fn wait(&self) {
-        const PATIENCE: Duration = Duration::from_secs(10);
-        let patience = Instant::now() + PATIENCE;
-        let mut warned = false;
-        let mut state = self.state.lock();
-        while !state.steps.is_empty() {
-            if warned {
-                self.drained.wait(&mut state);
-                continue;
-            }
-            self.drained.wait_until(&mut state, patience);
-            if !state.steps.is_empty() && Instant::now() >= patience {
-                warned = true;
-                let late = late_replicas(&state);
-                // The log sink is the caller's code, and must not run under the lock.
-                drop(state);
-                log::log(Level::Warning, || {
-                    format!(
-                        "synchronising has waited {PATIENCE:?} for the callbacks of an abandoned \
-                         run; replicas {late:?} are late"
-                    )
-                });
-                state = self.state.lock();
-            }
-        }
+        self.drained.wait_while(&mut self.state.lock(), |state| !state.steps.is_empty());
     }
 
     /// Holds the list of abandoned steps.

@@ -72,7 +72,7 @@ impl Strategy {
         function: &mut dyn FnMut(ValueContext) -> Result<Value>,
     ) -> Result<Value> {
         let (first, num_replicas_in_sync) =
-            (self.first_replica_in_sync(), self.num_replicas_in_sync());
+            (self.ranks().first_replica(), self.num_replicas_in_sync());
         let parts: Result<Vec<Value>> = (first..first + self.num_replicas())
             .map(|replica_id_in_sync_group| {
                 function(ValueContext { replica_id_in_sync_group, num_replicas_in_sync })

@@ -33,7 +33,7 @@ impl Strategy {
 
     /// Compares the weights of all ranks after `step` steps, if the option is set and a comparison is due.
     pub(super) fn check_weights(&self, ranks: &Ranks, step: u64) -> Result<()> {
-        let interval = self.fingerprint_interval();
+        let interval = self.inner().options.fingerprint_interval;
         if interval == 0 || step == 0 || !step.is_multiple_of(interval) {
             return Ok(());
         }

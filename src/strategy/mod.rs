@@ -13,7 +13,7 @@
 //!   their threads;
 //! - [`ranks`]: processes whose replicas run in sync, and how they meet;
 //! - [`options`]: how a strategy is set up, and what the choices come to;
-//! - `devices`, `threads`, `steps`, `registry`: what a strategy consists of; [`central_storage`]: the strategy
+//! - `devices`, `threads`, `steps`: what a strategy consists of; [`central_storage`]: the strategy
 //!   itself, and the one that is current where a program has made none;
 //! - `fingerprint`: whether all ranks have the same weights;
 //! - [`creator`], `creations`: variables that are about to be made;
@@ -24,7 +24,7 @@
 //! - `commit_point`: what becomes central state, and when;
 //! - [`quiet`]: no step in progress, and none that begins;
 //! - `dispatch`, `execution`, [`merge`], [`run`]: one step, from its start to its outcome;
-//! - [`variables`], `aggregation`, [`assign_all`], [`creation`], [`in_place`], [`scatter`], [`collective`], `placement`, `sparse`: variables and
+//! - [`variables`], `aggregation`, [`assign_all`], [`creation`], [`in_place`], [`writing`], [`collective`], `placement`, `sparse`: variables and
 //!   values in each of the contexts;
 //! - `measuring`: what steps spend their time on;
 //! - [`extended`]: the rest of the strategy's interface.
@@ -62,11 +62,9 @@ mod placement;
 mod protocol;
 pub mod quiet;
 pub mod ranks;
-mod registry;
 pub mod replica_context;
 pub mod replica_threads;
 pub mod run;
-pub mod scatter;
 mod scratch;
 mod slot;
 mod sparse;
@@ -75,11 +73,10 @@ mod step_lock;
 mod steps;
 pub mod strict_callbacks;
 mod strict_context;
-mod symbol;
 mod threads;
 mod transaction;
-mod variable_list;
 pub mod variables;
+pub mod writing;
 
 pub use central_storage::Strategy;
 pub use measuring::StepReport;

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::symbol;
 use crate::collectives::ReduceOp;
 use crate::text::Text;
 use crate::values::variable::Variable;
@@ -82,7 +81,7 @@ impl fmt::Display for Operation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Operation::MergeCall { function } => {
-                write!(formatter, "merge_call of {}", symbol::of_function(*function))
+                write!(formatter, "merge_call of the function at {function:#x}")
             }
             Operation::AllReduce(op) => write!(formatter, "all_reduce {}", op.name()),
             Operation::AllGather(axis) => write!(formatter, "all_gather along axis {axis}"),

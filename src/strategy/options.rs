@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 pub use super::layout::MAX_REPLICAS;
 use super::layout::ReplicaLayout;
-use super::replica_threads::Hooks;
+use super::replica_threads::ThreadHook;
 use crate::cluster::communicator::Communicator;
 use crate::device::registry;
 use crate::device::{DeviceId, DeviceKind};
@@ -19,7 +19,7 @@ const LEAST_STACK: usize = 256 << 10;
 const MOST_STACK: usize = 64 << 30;
 
 /// How a central storage strategy is set up.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// Names of the compute devices; `None` chooses them.
     pub compute_devices: Option<Vec<String>>,
@@ -37,8 +37,8 @@ pub struct Options {
     /// The stack of each replica's thread; `None`: as large as the process's, see
     /// [`thread::process_stack_bytes`].
     pub stack_bytes: Option<usize>,
-    /// The program's functions for when threads begin to serve as replicas, and when they end.
-    pub thread_hooks: Option<Hooks>,
+    /// The program's function for when threads begin to serve as replicas, and when they end.
+    pub thread_hook: Option<ThreadHook>,
     /// The communicator that connects this process to others whose replicas run in sync with its own. All of them
     /// make their strategies together.
     pub communicator: Option<Arc<dyn Communicator>>,
@@ -59,7 +59,7 @@ impl Default for Options {
             parameter_device: None,
             bind_threads: true,
             stack_bytes: None,
-            thread_hooks: None,
+            thread_hook: None,
             communicator: None,
             strict: false,
             fingerprint_interval: 0,

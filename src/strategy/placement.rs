@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "results that nobody else has yet are written")]
 
 use super::central_storage::Strategy;
-use super::collective::{Destination, ReductionOptions, copies, copy, on_device};
+use super::collective::{Destination, ReductionOptions, copy, on_device, spread};
 use super::context::require_cross_replica;
 use super::ranks::CollectiveKind;
 use super::variables;
@@ -110,7 +110,7 @@ impl Targets {
 
     /// Copies a value on the first device to all devices.
     fn spread(&self, value: Value) -> Result<Value> {
-        if self.per_replica { copies(&value, &self.devices) } else { Ok(value) }
+        if self.per_replica { spread(&value, &self.devices) } else { Ok(value) }
     }
 }
 

@@ -7,7 +7,6 @@
 //! it is also called when they end; for the program's threads that time is not known.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::sync::Arc;
 
 use super::layout::ReplicaLayout;
@@ -33,32 +32,10 @@ pub struct ReplicaThread {
     pub is_callers: bool,
 }
 
-/// The program's functions for replica threads.
-pub trait ThreadHooks: Send + Sync {
-    /// The calling thread is about to serve as a replica for the first time. Called in the replica's
-    /// context, just before the callback.
-    fn start(&self, thread: &ReplicaThread);
-
-    /// The calling thread, of the library's own, has served for the last time.
-    fn stop(&self, thread: &ReplicaThread);
-}
-
-/// The hooks of a strategy, which its copies share.
-#[derive(Clone)]
-pub struct Hooks(Arc<dyn ThreadHooks>);
-
-impl Hooks {
-    /// These.
-    pub fn new(hooks: impl ThreadHooks + 'static) -> Hooks {
-        Hooks(Arc::new(hooks))
-    }
-}
-
-impl fmt::Debug for Hooks {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("hooks")
-    }
-}
+/// The program's function for threads of replicas. With `true` it is called just before the callback, in the
+/// replica's context, on a thread that serves as a replica for the first time; with `false` on a thread of the
+/// library's that has served for the last time. A strategy's copies share it.
+pub type ThreadHook = Arc<dyn Fn(&ReplicaThread, bool) + Send + Sync>;
 
 thread_local! {
     /// The strategies that this thread has served, by number.
@@ -68,8 +45,9 @@ thread_local! {
 /// A list this long is looked through for strategies that are gone.
 const LONG: usize = 64;
 
-/// Notes that this thread serves the strategy; returns whether it did not before.
-fn is_new(strategy: u64, is_there: impl Fn(u64) -> bool) -> bool {
+/// Notes that this thread serves the strategy with this number; returns whether it did not before. `is_there` says
+/// whether there is a strategy of a number.
+pub(super) fn is_new(strategy: u64, is_there: impl Fn(u64) -> bool) -> bool {
     let note = |served: &RefCell<Vec<u64>>| {
         let mut served = served.borrow_mut();
         if served.contains(&strategy) {
@@ -109,26 +87,10 @@ impl ReplicaThread {
     }
 }
 
-/// Calls the program's function if the calling thread serves the strategy with this number for the first time.
-/// `is_there` says whether there is a strategy of a number.
-pub(super) fn begin_serving(
-    strategy: u64,
-    thread: &ReplicaThread,
-    hooks: Option<&Hooks>,
-    is_callers: bool,
-    is_there: impl Fn(u64) -> bool,
-) {
-    if let Some(Hooks(hooks)) = hooks
-        && is_new(strategy, is_there)
-    {
-        hooks.start(&ReplicaThread { is_callers, ..thread.clone() });
-    }
-}
-
 /// Calls the program's function if the calling thread, one of the library's, has served the strategy.
-pub(super) fn end_serving(strategy: u64, thread: &ReplicaThread, hooks: Option<Hooks>) {
+pub(super) fn end_serving(strategy: u64, thread: &ReplicaThread, hook: Option<ThreadHook>) {
     let has_served = SERVED.with(|served| served.borrow().contains(&strategy));
-    if let Some(Hooks(hooks)) = hooks.filter(|_| has_served) {
-        hooks.stop(thread);
+    if let Some(hook) = hook.filter(|_| has_served) {
+        hook(thread, false);
     }
 }

@@ -18,22 +18,12 @@ use super::protocol::rendezvous::{ReplicaPhase, WaitOutcome};
 use super::step::{
     Callback, FunctionFor, ReplicaFunction, RunUserData, StepPosition, StepRecord, Task, Watcher,
 };
-use super::step_lock::StepGuard;
+use super::step_lock::{StepGuard, StepNumber};
 use super::threads::{ReplicaJob, spin_beside};
 use crate::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
 use crate::observe::log::{self, Level};
 use crate::observe::{self, Phase as Time};
 use crate::values::Value;
-
-/// A run, before it begins.
-struct NewRun {
-    callback: Callback,
-    arguments: Option<Value>,
-    limits: Limits,
-    user_data: Option<RunUserData>,
-    /// Called for what callbacks read, if it is a trial.
-    watcher: Option<Arc<dyn Watcher>>,
-}
 
 /// How a step has ended.
 enum Ending {
@@ -68,8 +58,7 @@ impl Strategy {
         // and `Present` waits for the callbacks then. So `run_step` returns, or unwinds, only after
         // all callbacks did, and `function` is borrowed until then.
         let callback = unsafe { Callback::borrowed(function) };
-        let limits = Limits::default();
-        self.run_step(NewRun { callback, arguments, limits, user_data: None, watcher: None })
+        self.run_step(Task::new(self, callback, arguments))
     }
 
     /// As [`Strategy::run`], for a trial, a step that the caller makes fail: it has the number of the next step.
@@ -82,8 +71,9 @@ impl Strategy {
     ) -> Result<Option<Value>> {
         // SAFETY: as in `run`; the caller is in no step, so in none that has limits.
         let callback = unsafe { Callback::borrowed(function) };
-        let (limits, watcher) = (Limits::default(), Some(watcher));
-        self.run_step(NewRun { callback, arguments, limits, user_data: None, watcher })
+        let mut task = Task::new(self, callback, arguments);
+        task.place.watcher = Some(watcher);
+        self.run_step(task)
     }
 
     /// As [`Strategy::run`], but returns when the limits say so, with the callbacks that are late
@@ -97,8 +87,9 @@ impl Strategy {
         limits: Limits,
         user_data: Option<RunUserData>,
     ) -> Result<Option<Value>> {
-        let callback = Callback::Owned(function);
-        self.run_step(NewRun { callback, arguments, limits, user_data, watcher: None })
+        let mut task = Task::new(self, Callback::Owned(function), arguments);
+        (task.place.limits, task.user_data) = (limits, user_data);
+        self.run_step(task)
     }
 
     /// Whether this thread is in a merge call or an update of a step of this strategy that has limits: runs that
@@ -107,73 +98,80 @@ impl Strategy {
         step_place(self).is_some_and(|step| step.limits.is_bounded())
     }
 
-    fn run_step(&self, run: NewRun) -> Result<Option<Value>> {
+    fn run_step(&self, task: Task) -> Result<Option<Value>> {
         require_cross_replica(self)?;
         match step_place(self) {
-            None => self.run_outermost(run),
-            Some(_) if run.limits.is_bounded() => Err(invalid!(
+            None => self.run_outermost(task),
+            Some(_) if task.place.limits.is_bounded() => Err(invalid!(
                 "options",
                 "a run inside of a merge call ends with the run around it; give that one the \
                  deadline or the cancellation token"
             )),
             Some(outer) => {
-                let result = self.run_nested(run, outer);
-                if let Err(error) = &result {
-                    self.poison_after(error);
-                }
-                result
+                self.run_nested(task, outer).inspect_err(|error| self.poison_after(error))
             }
         }
     }
 
-    fn run_outermost(&self, run: NewRun) -> Result<Option<Value>> {
-        let NewRun { callback, arguments, limits, user_data, watcher } = run;
-        let (mut lock, remote) = self.begin_run(arguments.as_ref(), &limits)?;
-        let is_trial = watcher.is_some();
-        let place = lock.next_step(is_trial);
-        let (number, shown) = (place.id, place.shown);
+    fn run_outermost(&self, mut task: Task) -> Result<Option<Value>> {
+        let (mut lock, remote) = self.begin_run(task.arguments.as_ref(), &task.place.limits)?;
+        let is_trial = task.place.watcher.is_some();
+        let number = lock.next_step(is_trial);
         let measured = self.inner().steps.recorder.begin(self.id());
-        let step = StepPosition { number: place, watcher, depth: 0, limits };
-        let mut task = Task { remote, ..Task::new(self, callback, arguments, step) };
+        (task.place.number, task.remote) = (number, remote);
         task.measured = measured.as_ref().and_then(|running| running.opened());
-        self.open_transaction(number);
+        self.open_transaction(number.id);
         let record = self.record(0);
-        match self.carry_out(&record, task, user_data) {
+        match self.carry_out(&record, task) {
             Ending::Finished => {
-                let result = match self.outcome(&record) {
-                    Ok(outcome) => self.commit(number, Some(&record)).map(|()| outcome),
-                    Err(error) => {
-                        self.roll_back(number);
-                        Err(self.fail_on_all_ranks(error))
-                    }
-                };
-                if result.is_err() && !is_trial {
-                    lock.take_back();
-                }
+                let outcome = self.outcome(&record);
+                let result = self.conclude(&mut lock, number, is_trial, Some(&record), outcome);
                 let deferred_drops = record.clear();
                 if let Some(running) = measured {
-                    let place = self.inner().steps.recorder.place(self.id(), shown);
+                    let place = self.inner().steps.recorder.place(self.id(), number.shown);
                     running.finish(place, result.is_ok());
                 }
                 self.inner().steps.draining.close_step();
                 // The user data is dropped after the lock, since its release may call the library.
                 drop(lock);
                 drop(deferred_drops);
-                self.log_outcome(shown, result.as_ref().err());
+                self.log_outcome(number.shown, result.as_ref().err());
                 result
             }
             Ending::Abandoned(why) => {
-                record.keep(self.roll_back(number));
+                record.keep(self.roll_back(number.id));
                 let error = self.fail_on_all_ranks(self.abandoned(&record, why));
                 if !is_trial {
                     lock.take_back();
                 }
                 drop(lock);
                 record.leave();
-                self.log_outcome(shown, Some(&error));
+                self.log_outcome(number.shown, Some(&error));
                 Err(error)
             }
         }
+    }
+
+    /// Lets all that the outermost step has written become central state, or none of it.
+    fn conclude<R>(
+        &self,
+        lock: &mut StepGuard<'_>,
+        number: StepNumber,
+        is_trial: bool,
+        record: Option<&StepRecord>,
+        outcome: Result<R>,
+    ) -> Result<R> {
+        let outcome = match outcome {
+            Ok(outcome) => self.commit(number.id, record).map(|()| outcome),
+            Err(error) => {
+                self.roll_back(number.id);
+                Err(self.fail_on_all_ranks(error))
+            }
+        };
+        if outcome.is_err() && !is_trial {
+            lock.take_back();
+        }
+        outcome
     }
 
     fn log_outcome(&self, number: u64, error: Option<&Error>) {
@@ -187,18 +185,14 @@ impl Strategy {
         });
     }
 
-    fn run_nested(&self, run: NewRun, outer: StepPosition) -> Result<Option<Value>> {
-        // An abandoned nested run leaves replicas behind that may not even have begun its step: the merge function
-        // must not start another run.
+    fn run_nested(&self, mut task: Task, outer: StepPosition) -> Result<Option<Value>> {
         if let Some(why) = outer.limits.exceeded() {
             return Err(why.within("before its callbacks were called"));
         }
-        let NewRun { callback, arguments, user_data, .. } = run;
-        let remote = self.begin_nested(arguments.as_ref())?;
-        let step = StepPosition { depth: outer.depth + 1, ..outer };
-        let record = self.record(step.depth);
-        let task = Task { remote, ..Task::new(self, callback, arguments, step) };
-        match self.carry_out(&record, task, user_data) {
+        task.remote = self.begin_nested(task.arguments.as_ref())?;
+        task.place = StepPosition { depth: outer.depth + 1, ..outer };
+        let record = self.record(task.place.depth);
+        match self.carry_out(&record, task) {
             Ending::Finished => {
                 let result = self.outcome(&record);
                 if result.is_ok() {
@@ -216,15 +210,10 @@ impl Strategy {
     }
 
     /// Opens the step and has it run to one of its endings.
-    fn carry_out(
-        &self,
-        record: &Arc<StepRecord>,
-        task: Task,
-        user_data: Option<RunUserData>,
-    ) -> Ending {
+    fn carry_out(&self, record: &Arc<StepRecord>, task: Task) -> Ending {
         let (inline, limits) = (task.is_inline(), task.place.limits.clone());
         record.creations.open(creators(self));
-        record.open(task, user_data);
+        record.open(task);
         // From here on a token reaches this step, and not any more when this function returns.
         let _listening =
             limits.cancellation.as_ref().map(|token| token.listen(Arc::clone(record) as _));
@@ -314,7 +303,7 @@ impl Strategy {
     }
 
     fn failure(&self, replica: usize, stopped: bool, error: Error) -> ReplicaFailure {
-        let device = self.replica_device_names()[replica].clone();
+        let device = self.inner().devices.names[replica].clone();
         ReplicaFailure { replica, device, stopped, error }
     }
 
@@ -428,7 +417,13 @@ impl Strategy {
             // Another thread's run may have been abandoned in between.
             if self.inner().steps.draining.check().is_ok() {
                 drop(lock);
-                let gpus = self.inner().devices.gpus.iter().copied().chain([self.parameter_gpu()?]);
+                let gpus = self
+                    .inner()
+                    .devices
+                    .gpus
+                    .iter()
+                    .copied()
+                    .chain([self.inner().devices.parameter_gpu()?]);
                 return gpus.flatten().try_for_each(|gpu| gpu.synchronize());
             }
         }
@@ -443,23 +438,12 @@ impl Strategy {
             return result.inspect_err(|error| self.poison_after(error));
         }
         let mut lock = self.enter_step(&Limits::default())?;
-        let place = lock.next_step(false);
-        let number = place.id;
-        self.open_transaction(number);
-        self.begin_series(place.shown);
-        let step =
-            StepPosition { number: place, watcher: None, depth: 0, limits: Limits::default() };
-        let outcome = match caught(|| with_frame(frame(step), body)) {
-            Ok(result) => self.commit(number, None).map(|()| result),
-            Err(error) => {
-                let error = self.fail_on_all_ranks(error);
-                self.roll_back(number);
-                Err(error)
-            }
-        };
-        if outcome.is_err() {
-            lock.take_back();
-        }
+        let number = lock.next_step(false);
+        self.open_transaction(number.id);
+        self.begin_series(number.shown);
+        let outcome =
+            caught(|| with_frame(frame(StepPosition { number, ..Default::default() }), body));
+        let outcome = self.conclude(&mut lock, number, false, None, outcome);
         self.inner().steps.draining.close_step();
         drop(lock);
         outcome

@@ -126,23 +126,21 @@ pub(super) struct Task {
     pub measured: Option<Opened>,
     /// The examples of the other ranks.
     pub remote: RemoteExamples,
+    /// What the caller lends to the callbacks; dropped when the last one is back.
+    pub user_data: Option<RunUserData>,
 }
 
 impl Task {
-    pub fn new(
-        strategy: &Strategy,
-        callback: Callback,
-        arguments: Option<Value>,
-        step: StepPosition,
-    ) -> Task {
+    pub fn new(strategy: &Strategy, callback: Callback, arguments: Option<Value>) -> Task {
         Task {
             strategy: strategy.clone(),
             callback,
             arguments,
-            opened: step.limits.is_bounded().then(Instant::now),
-            place: step,
+            place: StepPosition::default(),
+            opened: None,
             measured: None,
             remote: RemoteExamples::default(),
+            user_data: None,
         }
     }
 
@@ -154,7 +152,7 @@ impl Task {
 }
 
 /// Which step something is part of.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct StepPosition {
     pub number: StepNumber,
     /// Called for what callbacks read, if the step is a trial.
@@ -186,12 +184,10 @@ pub(super) struct StepVerdict {
 /// that may run the caller's code. The user data is dropped last.
 #[derive(Default)]
 pub(super) struct Holdings {
-    task: Option<Task>,
     verdict: StepVerdict,
     /// Objects that late callbacks may still write.
     kept: Vec<Arc<dyn StepParticipant>>,
-    /// What the caller lends to the callbacks; dropped when the last one is back.
-    user_data: Option<RunUserData>,
+    task: Option<Task>,
 }
 
 /// The record of one step. A strategy uses the same one for step after step, and another one for
@@ -290,7 +286,8 @@ impl StepRecord {
     /// Sets the slots up and opens the step. The caller keeps the record until it is cleared or left. What
     /// replicas have read of the last step is written at the end, without a lock, so that all of it is taken
     /// from them at once.
-    pub fn open(self: &Arc<Self>, task: Task, user_data: Option<RunUserData>) {
+    pub fn open(self: &Arc<Self>, mut task: Task) {
+        task.opened = (!task.is_inline()).then(Instant::now);
         let arguments = task.arguments.clone();
         let examples = |replica| arguments.as_ref()?.examples_of(replica);
         let own = (0..self.replicas()).filter_map(examples).reduce(|sum, count| sum + count);
@@ -315,7 +312,6 @@ impl StepRecord {
         {
             let mut holdings = self.holdings.lock();
             holdings.verdict = StepVerdict::default();
-            holdings.user_data = user_data;
             holdings.task = Some(task);
         }
         for slot in &self.slots {
@@ -420,7 +416,7 @@ impl ReplicaContext {
             strategy: Reference::Counted(Strategy::default_strategy()),
             step: None,
             replica: 0,
-            number: StepNumber { id: 0, shown: 0 },
+            number: StepNumber::default(),
             watcher: None,
             inline: true,
             position: BatchPosition::default(),
@@ -434,7 +430,7 @@ impl ReplicaContext {
 
     /// This replica's id among those of all ranks that run in sync.
     pub fn replica_in_sync(&self) -> usize {
-        self.strategy.first_replica_in_sync() + self.replica
+        self.strategy.ranks().first_replica() + self.replica
     }
 
     /// This replica's id among those of this process.

@@ -12,7 +12,7 @@ use super::transaction::Transaction;
 use crate::observe::report::Recorder;
 
 pub(super) struct Steps {
-    pub lock: StepLock,
+    pub lock: Arc<StepLock>,
     /// The records of steps, to be used again: one for each depth of nested runs. What they are is
     /// the business of the layer above.
     pub records: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
@@ -29,7 +29,7 @@ pub(super) struct Steps {
 impl Steps {
     pub fn new(recorder: Recorder) -> Steps {
         Steps {
-            lock: StepLock::new(),
+            lock: Arc::new(StepLock::new()),
             records: Mutex::default(),
             draining: Draining::default(),
             transaction: Mutex::default(),

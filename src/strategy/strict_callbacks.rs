@@ -12,14 +12,9 @@ use crate::values::VariableView;
 
 use super::central_storage::Strategy;
 
-/// A check that a layer above registers, for when a replica's callback has returned.
-pub trait AtReturn: Send {
-    /// A key that distinguishes this check from others.
-    fn key(&self) -> usize;
-
-    /// Fails if the callback has made a mistake.
-    fn check(&self) -> Result<()>;
-}
+/// A check that a layer above registers, for when a replica's callback has returned. It fails if the callback has made
+/// a mistake.
+pub type AtReturn = Box<dyn Fn() -> Result<()> + Send>;
 
 /// The memory that one replica's callback was given in a step.
 #[derive(Default)]
@@ -31,7 +26,8 @@ pub(super) struct Guards {
     pub made: Vec<(String, GuardedMemory)>,
     /// Views of variables.
     pub shown: Vec<VariableView>,
-    pub others: Vec<Box<dyn AtReturn>>,
+    /// The checks of layers above, by their keys.
+    pub others: Vec<(usize, AtReturn)>,
     /// A late mistake that was found after the last step.
     late: Option<Error>,
 }
@@ -69,7 +65,7 @@ impl Guards {
         // All views are checked, even if there is another mistake, so that all overwritten weights are restored.
         let views = self.check_views(replica);
         let found = self.check_memory(replica).and(views);
-        let found = found.and_then(|()| self.others.iter().try_for_each(|other| other.check()));
+        let found = found.and_then(|()| self.others.iter().try_for_each(|(_, check)| check()));
         let found = found.and_then(|()| self.late.take().map_or(Ok(()), Err));
         self.made.clear();
         self.shown.drain(..).for_each(end);

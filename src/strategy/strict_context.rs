@@ -23,10 +23,10 @@ impl ReplicaContext {
 
     /// Registers the check that `make` returns, for when the callback has returned, unless there is a check with
     /// this key already. Does nothing unless the strategy is strict.
-    pub fn at_return(&self, key: usize, make: impl FnOnce() -> Box<dyn AtReturn>) -> Result<()> {
+    pub fn at_return(&self, key: usize, make: impl FnOnce() -> AtReturn) -> Result<()> {
         self.with_guards(|guards| {
-            if guards.others.iter().all(|other| other.key() != key) {
-                guards.others.push(make());
+            if guards.others.iter().all(|other| other.0 != key) {
+                guards.others.push((key, make()));
             }
             Ok(())
         })?;

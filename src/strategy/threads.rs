@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::layout::ReplicaLayout;
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::turns::Turns;
-use super::replica_threads::{self, Hooks, ReplicaThread};
+use super::replica_threads::{self, ReplicaThread, ThreadHook};
 use crate::device::{DeviceId, registry};
 use crate::error::Result;
 use crate::executor::affinity::{self, ProcessorPart};
@@ -28,11 +28,13 @@ pub(super) type Mailboxes = Arc<[CachePadded<Mailbox<dyn ReplicaJob>>]>;
 
 /// How replica threads are started.
 #[derive(Clone)]
-pub(super) struct Threading {
+pub struct Threading {
     /// Whether each is bound to the processors of its device.
     pub bind: bool,
+    /// The size of the stack of each.
     pub stack_bytes: usize,
-    pub hooks: Option<Hooks>,
+    /// The program's function for them.
+    pub hook: Option<ThreadHook>,
     /// Which part of the machine's processors is this rank's.
     pub part: ProcessorPart,
 }
@@ -92,7 +94,7 @@ impl ReplicaThreads {
         let (mailboxes, turns) = (Arc::clone(&self.mailboxes), self.turns.clone());
         let (serving, idle_spin) = (self.serving[replica].clone(), self.idle_spin);
         let device = serving.device;
-        let Threading { bind, stack_bytes, hooks, part } = self.how.clone();
+        let Threading { bind, stack_bytes, hook, part } = self.how.clone();
         let options = thread::ThreadOptions {
             stack_bytes,
             inherit_processors: true,
@@ -125,7 +127,7 @@ impl ReplicaThreads {
                     mailboxes[replica].set_home(home(&binding));
                 }
             }
-            replica_threads::end_serving(strategy, &serving, hooks);
+            replica_threads::end_serving(strategy, &serving, hook);
         })?;
         handles[replica] = Some(handle);
         Ok(())

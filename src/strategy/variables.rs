@@ -1,26 +1,19 @@
-//! Reading and assigning variables in each context.
+//! Reading variables in each context.
 
-#![expect(unsafe_code, reason = "the strategy writes the variables")]
+#![expect(unsafe_code, reason = "the strategy says who may read its variables")]
 
-use std::sync::Arc;
-
-use super::aggregation::combine;
 use super::central_storage::Strategy;
 use super::commit::StepParticipant;
 use super::context::{Current, current, mixing, step_place, step_place_of};
 pub use super::creation::{Initial, NewVariable, create};
-use super::limits::Limits;
-use super::merge::MergeCall;
-use super::operation::Operation;
 use super::step::ReplicaContext;
-use crate::collectives::{self, Assignment};
+pub use super::writing::assign;
+use crate::collectives;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::observe::strict;
 use crate::tensor::{DType, Tensor, TensorMut};
-use crate::values::Value;
 use crate::values::buffer::is_readable_as;
-use crate::values::variable::{Aggregation, Variable};
+use crate::values::variable::Variable;
 
 impl StepParticipant for Variable {
     fn join(&self, _step: u64) -> bool {
@@ -79,7 +72,7 @@ pub(super) fn check_owner(
 }
 
 /// The strategy of a variable. A variable that outlives its strategy has the default one.
-fn owner(variable: &Variable) -> Strategy {
+pub(super) fn owner(variable: &Variable) -> Strategy {
     Strategy::with_id(variable.spec().strategy).unwrap_or_else(Strategy::default_strategy)
 }
 
@@ -215,210 +208,4 @@ fn check_readable(variable: &Variable, dtype: DType) -> Result<()> {
         variable.name(),
         variable.dtype()
     ))
-}
-
-/// Assigns to a variable, or adds to it or subtracts from it, in any context.
-///
-/// In cross-replica and default context it acts once, with the value as it is (of a per-replica
-/// value the first component, and the log gets one warning for each variable). In replica context it is a synchronising operation: the replicas'
-/// values are combined as the variable's aggregation says and the result is applied once; later
-/// reads in the step see it, and the commit point makes it central state. A variable of no
-/// strategy is written by each replica in turn, at once.
-pub fn assign(variable: &Variable, kind: Assignment, value: &Value) -> Result<()> {
-    match writing_context(variable)? {
-        Some(context) => assign_in_replica(&context, variable, kind, value),
-        None => {
-            let tensor = plain_tensor(value)?;
-            check_assignable(variable, &tensor)?;
-            warn_of_components(variable, verb(kind), value)?;
-            write_directly(variable, kind != Assignment::Assign, &mut |to| {
-                collectives::combine_into(kind, to, &tensor)
-            })
-        }
-    }
-}
-
-/// The replica context in which a write to `variable` is a synchronising operation, or `None` if the write acts at
-/// once.
-pub(super) fn writing_context(variable: &Variable) -> Result<Option<ReplicaContext>> {
-    let owner = owner(variable);
-    match current() {
-        Current::Replica(context) if context.strategy().is_same(&owner) => Ok(Some(context)),
-        Current::Default => Ok(None),
-        Current::CrossReplica(other) if other.is_same(&owner) => Ok(None),
-        Current::CrossReplica(_) | Current::Replica(_) if owner.is_default() => Ok(None),
-        _ => Err(mixing()),
-    }
-}
-
-/// The operation's name, as in TensorFlow.
-fn verb(kind: Assignment) -> &'static str {
-    match kind {
-        Assignment::Assign => "assign",
-        Assignment::Add => "assign_add",
-        Assignment::Subtract => "assign_sub",
-    }
-}
-
-/// Warns once for each variable that components other than the first are not used. In a strict strategy that is an
-/// error.
-fn warn_of_components(variable: &Variable, what: &str, value: &Value) -> Result<()> {
-    let Value::PerReplica(parts) = value else { return Ok(()) };
-    let others = parts.count().saturating_sub(1);
-    let is_strict = owner(variable).is_strict();
-    if others == 0 || !(is_strict || variable.warns_now()) {
-        return Ok(());
-    }
-    let warning = || {
-        format!(
-            "{what} of a per-replica value to '{}' in cross-replica context uses replica 0's component \
-             alone; {others} others are left out. Assign inside of a run, where the variable's \
-             aggregation combines them, or reduce the value first",
-            variable.name()
-        )
-    };
-    strict::suspect(is_strict, |what| Error::invalid("value", what), warning)
-}
-
-fn plain_tensor(value: &Value) -> Result<Tensor> {
-    match value {
-        Value::Variable(variable) => read(variable),
-        other => other.tensor_of(0).cloned(),
-    }
-}
-
-/// Checks that `tensor`, which is to be written to `variable`, has its dtype.
-pub(super) fn check_dtype(variable: &Variable, tensor: &Tensor) -> Result<()> {
-    if tensor.dtype() == variable.dtype() {
-        return Ok(());
-    }
-    let hint = match (variable.spec().aggregation, variable.dtype().is_integer()) {
-        (Aggregation::Mean, true) => {
-            " (the MEAN of integers is a float; give the variable a float dtype or the SUM \
-             aggregation)"
-        }
-        _ => "; convert the value",
-    };
-    Err(invalid!(
-        "value",
-        "is {}, but variable '{}' is {}{hint}",
-        tensor.dtype(),
-        variable.name(),
-        variable.dtype()
-    ))
-}
-
-pub(super) fn check_assignable(variable: &Variable, tensor: &Tensor) -> Result<()> {
-    check_dtype(variable, tensor)?;
-    if tensor.shape() != variable.shape() {
-        return Err(invalid!(
-            "value",
-            "has shape {}, but variable '{}' has shape {}, which an assignment does not change; \
-                 reshape the value",
-            tensor.shape(),
-            variable.name(),
-            variable.shape()
-        ));
-    }
-    Ok(())
-}
-
-/// Lets `write` change the value of `variable` outside replica context: the committed value, or in a step the
-/// staged one. `write` changes the whole tensor or, if it fails, nothing; `keeps` says whether it reads the old
-/// elements.
-pub(super) fn write_directly(
-    variable: &Variable,
-    keeps: bool,
-    write: &mut dyn FnMut(&mut TensorMut) -> Result<()>,
-) -> Result<()> {
-    let owner = owner(variable);
-    if let Some(step) = step_place(&owner) {
-        return stage(&owner, step.number.id, variable, keeps, write);
-    }
-    let _lock = owner.enter(&Limits::default())?;
-    let _changing = owner.inner().steps.central.write();
-    // SAFETY: the lock keeps out readers of central state, and the step lock keeps out writers. By the contract of
-    // `current_copy`, no view is read during a write.
-    let mut changing = unsafe { variable.changing() };
-    write(&mut changing)
-}
-
-/// Lets `write` change the staged value, which later reads in the step see and the commit point publishes.
-pub(super) fn stage(
-    owner: &Strategy,
-    step: u64,
-    variable: &Variable,
-    keeps: bool,
-    write: &mut dyn FnMut(&mut TensorMut) -> Result<()>,
-) -> Result<()> {
-    // SAFETY: the step has the staging buffer to itself, and one thread of it writes at a time.
-    // Views are not read during a write, as above.
-    let staging = &mut unsafe { variable.staging()? };
-    if variable.is_staged() {
-        return write(staging);
-    }
-    if keeps {
-        // SAFETY: central state does not change before the step is over.
-        let committed = unsafe { variable.committed() };
-        collectives::combine_into(Assignment::Assign, staging, committed)?;
-    }
-    write(staging)?;
-    owner.join_step(step, &Arc::new(variable.clone()))?;
-    variable.stage();
-    Ok(())
-}
-
-/// Checks that the values which the replicas write to `variable` can be combined.
-pub(super) fn check_aggregation(
-    context: &ReplicaContext,
-    variable: &Variable,
-    what: &str,
-) -> Result<()> {
-    let replicas = context.strategy().num_replicas_in_sync();
-    if replicas > 1 && variable.spec().aggregation == Aggregation::None {
-        return Err(invalid!(
-            "variable",
-            "'{}' has aggregation NONE, so {what} in replica context does not say how to \
-                 combine the {replicas} replicas' values; create it with SUM, MEAN or \
-                 ONLY_FIRST_REPLICA, or assign in a merge call",
-            variable.name()
-        ));
-    }
-    Ok(())
-}
-
-fn assign_in_replica(
-    context: &ReplicaContext,
-    variable: &Variable,
-    kind: Assignment,
-    value: &Value,
-) -> Result<()> {
-    context.check_live()?;
-    check_aggregation(context, variable, verb(kind))?;
-    let value = Value::Tensor(plain_tensor(value)?);
-    let (target, step) = (variable.clone(), context.step_id());
-    write_in_replica(context, variable, verb(kind), value, move |strategy, combined| {
-        let combined = combined.tensor_of(0)?;
-        check_assignable(&target, combined)?;
-        stage(strategy, step, &target, kind != Assignment::Assign, &mut |to| {
-            collectives::combine_into(kind, to, combined)
-        })
-    })
-}
-
-/// Calls `write` once, with the values of all replicas combined by the variable's aggregation.
-pub(super) fn write_in_replica(
-    context: &ReplicaContext,
-    variable: &Variable,
-    verb: &'static str,
-    value: Value,
-    write: impl FnOnce(&Strategy, Value) -> Result<()> + Send + 'static,
-) -> Result<()> {
-    let operation = Operation::writing(std::slice::from_ref(variable), verb);
-    let target = variable.clone();
-    let merge = move |strategy: &Strategy, calls: &mut [&mut MergeCall]| {
-        let values = calls.iter().filter_map(|call| call.arguments.clone()).collect();
-        write(strategy, combine(strategy, &target, verb, values)?).map(|()| None)
-    };
-    context.synchronize(operation, Some(value), Box::new(merge)).map(drop)
 }

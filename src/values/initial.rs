@@ -91,8 +91,7 @@ impl Distribution {
             return Err(invalid!("initial_mean", "{mean}; must be finite"));
         }
         if !spread.is_finite() || spread < 0.0 {
-            let problem = format!("{spread}; must be finite and 0 or more");
-            return Err(Error::invalid("initial_spread", problem));
+            return Err(invalid!("initial_spread", "{spread}; must be finite and 0 or more"));
         }
         if !dtype.is_float() && self != Distribution::Zeros {
             let problem = format!("{dtype}; only zeros are made of it, all else is for floats");

@@ -124,8 +124,7 @@ impl Value {
     /// A per-replica value of these components.
     pub fn per_replica(components: Vec<Tensor>) -> Result<Value> {
         if components.is_empty() {
-            let problem = "none; a per-replica value has one or more";
-            return Err(Error::invalid("components", problem));
+            return Err(invalid!("components", "none; a per-replica value has one or more"));
         }
         Ok(Value::PerReplica(Arc::new(PerReplica(Components::Dense(components)))))
     }

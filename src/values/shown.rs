@@ -16,8 +16,7 @@ pub(super) struct ShownMemory {
     pub region: Region,
     /// How often the buffer had been written.
     pub writes: u64,
-    pub fingerprint: u64,
-    /// All elements, if the memory is the variable's own. The copies can be made again from them.
-    pub elements: Option<Tensor>,
+    /// A copy of the elements.
+    pub before: Tensor,
     pub is_changed: bool,
 }

@@ -18,12 +18,7 @@ pub enum Aggregation {
 impl Aggregation {
     /// The mode's name, such as `ONLY_FIRST_REPLICA`.
     pub fn name(self) -> &'static str {
-        match self {
-            Aggregation::None => "NONE",
-            Aggregation::Sum => "SUM",
-            Aggregation::Mean => "MEAN",
-            Aggregation::OnlyFirstReplica => "ONLY_FIRST_REPLICA",
-        }
+        ["NONE", "SUM", "MEAN", "ONLY_FIRST_REPLICA"][self as usize]
     }
 }
 

@@ -33,24 +33,9 @@ impl VariableView {
         let writes = of_buffer.writes();
         let is_it = |kept: &ShownMemory| kept.writes == writes && kept.region.is_of(value);
         if !shown.kept.iter().any(is_it) {
-            let is_own = Region::of(of_buffer.elements()).is_of(value);
-            // A value that a step has assigned is discarded if the step fails, so it need not be restored.
-            let elements = match is_own && buffer == variable.committed_buffer() {
-                true => Some(value.copied_to(DeviceId::HOST)?),
-                false => None,
-            };
-            let fingerprint = match &elements {
-                Some(elements) => Region::of(elements).fingerprint()?,
-                None => Region::of(value).fingerprint()?,
-            };
+            let before = value.copied_to(DeviceId::HOST)?;
             let region = Region::of(value);
-            shown.kept.push(ShownMemory {
-                region,
-                writes,
-                fingerprint,
-                elements,
-                is_changed: false,
-            });
+            shown.kept.push(ShownMemory { region, writes, before, is_changed: false });
         }
         shown.views += 1;
         Ok(VariableView { variable: variable.clone(), buffer, writes, value: value.clone() })
@@ -78,7 +63,7 @@ impl VariableView {
         let is_it =
             |kept: &&mut ShownMemory| kept.writes == self.writes && kept.region.is_of(&self.value);
         let Some(kept) = shown.kept.iter_mut().find(is_it) else { return Ok(false) };
-        let is_changed = kept.region.fingerprint()? != kept.fingerprint;
+        let is_changed = kept.region.fingerprint()? != Region::of(&kept.before).fingerprint()?;
         kept.is_changed |= is_changed;
         Ok(is_changed)
     }
@@ -101,13 +86,14 @@ impl VariableView {
             return Ok(());
         }
         buffer.outdate_copies();
-        let is_now = |kept: &ShownMemory| kept.is_changed && kept.writes == buffer.writes();
-        let was = kept.iter().find(|kept| is_now(kept) && kept.elements.is_some());
-        match was.and_then(|kept| kept.elements.as_ref()) {
-            Some(was) if self.variable.committed_buffer() == self.buffer => alone(&mut || {
+        // A copy is made again from the elements. A value that a step has assigned is discarded if the step fails.
+        let is_own = |kept: &&ShownMemory| kept.region.is_of(buffer.elements());
+        let is_now = |kept: &&ShownMemory| kept.is_changed && kept.writes == buffer.writes();
+        match kept.iter().filter(is_now).find(is_own) {
+            Some(kept) if self.variable.committed_buffer() == self.buffer => alone(&mut || {
                 // SAFETY: the step is open, so nobody else writes central state. Nobody reads it now, and callbacks
                 // that saw it have returned.
-                unsafe { self.variable.changing() }.copy_from(was)
+                unsafe { self.variable.changing() }.copy_from(&kept.before)
             }),
             _ => Ok(()),
         }

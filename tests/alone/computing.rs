@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::threads::allowing;
 use umbo::error::Status;
-use umbo::executor::computing::{for_each_part, map, map_elements, map_ranges};
+use umbo::executor::computing::{for_each_part, map, map_ranges};
 use umbo::executor::thread::{self, Purpose};
 use umbo::executor::{affinity, shutdown};
 use umbo::input::{Dataset, MapOptions};
@@ -31,7 +31,7 @@ fn computes() -> bool {
         part.iter_mut().enumerate().for_each(|(at, element)| *element += first + at);
     });
     let ranges = map_ranges(ELEMENTS, |range| range);
-    let doubled = map_elements(&list, |element| 2 * element).unwrap();
+    let doubled = map(&list, ELEMENTS, |element| 2 * element).unwrap();
     // One in the other.
     let nested = map(&[0, 1, 2], ELEMENTS, |&item: &usize| {
         map_ranges(ELEMENTS, |range| range.len() + item).into_iter().sum::<usize>()

@@ -18,8 +18,8 @@ use umbo::optimizer::{
     Optimizer, Settings,
 };
 use umbo::strategy::commit::{CommitAction, StepParticipant};
-use umbo::strategy::scatter::{ScatterOp, scatter};
 use umbo::strategy::variables::{self, Initial, assign};
+use umbo::strategy::writing::{ScatterOp, scatter};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;

@@ -33,7 +33,7 @@ enum Strictly {
 use Strictly::{Fails, FailsInProcess, Warns};
 
 /// A place in the sources: its file, words near it, and what it is to those who are strict.
-const SITES: [(&str, &str, Strictly); 21] = [
+const SITES: [(&str, &str, Strictly); 20] = [
     (
         "observe/environment.rs",
         "UMBO_TRACE: no trace",
@@ -66,14 +66,13 @@ const SITES: [(&str, &str, Strictly); 21] = [
         Warns("tells of the machine: how many processors there are"),
     ),
     ("strategy/threads.rs", "is not bound", Warns("tells of the machine")),
-    ("strategy/draining.rs", "has waited", Warns("tells of time, which a machine may need")),
     (
         "strategy/step_lock.rs",
-        "self.wait_warning()",
+        "self.wait_warning(&state)",
         Warns("tells of time, which a machine may need"),
     ),
     (
-        "strategy/variables.rs",
+        "strategy/writing.rs",
         "component",
         Fails(&[("uses replica 0's component alone", components)]),
     ),

@@ -284,7 +284,7 @@ fn train(
         true => disturbance.rows.clone(),
         false => Vec::new(),
     };
-    let size = strategy.num_ranks();
+    let size = strategy.ranks().size();
     let mut training = Training::new(plan, strategy, short);
     if before.is_some() {
         training.checkpoint().restore(&folder.file()).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use umbo::executor::affinity::{ProcessorPart, process_processors};
-use umbo::strategy::replica_threads::{Hooks, ReplicaThread, ThreadHooks};
+use umbo::strategy::replica_threads::ReplicaThread;
 use umbo::strategy::{Options, Strategy};
 
 use super::engine::ranks;
@@ -13,17 +13,7 @@ use super::on_ranks_of;
 type Share = (Vec<usize>, usize);
 
 /// What the threads of replicas were told.
-#[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<Share>>>);
-
-impl ThreadHooks for Told {
-    fn start(&self, thread: &ReplicaThread) {
-        let told = (thread.processors.processors().collect(), thread.computing_threads);
-        self.0.lock().unwrap().push(told);
-    }
-
-    fn stop(&self, _: &ReplicaThread) {}
-}
+type Told = Arc<Mutex<Vec<Share>>>;
 
 fn run(strategy: &Strategy) {
     strategy.run(&|_| Ok(None), None).unwrap();
@@ -37,11 +27,16 @@ fn ranks_of_a_machine_divide_its_processors() {
         for replicas in 1..=3 {
             for bind_threads in [false, true] {
                 let told: Vec<Told> = (0..size).map(|_| Told::default()).collect();
-                let options = |rank: usize| Options {
-                    cpu_replicas: replicas,
-                    bind_threads,
-                    thread_hooks: Some(Hooks::new(told[rank].clone())),
-                    ..Options::default()
+                let options = |rank: usize| {
+                    let told = Arc::clone(&told[rank]);
+                    let hook = move |thread: &ReplicaThread, begins: bool| {
+                        if begins {
+                            let own = thread.processors.processors().collect();
+                            told.lock().unwrap().push((own, thread.computing_threads));
+                        }
+                    };
+                    let (cpu_replicas, thread_hook) = (replicas, Some(Arc::new(hook) as _));
+                    Options { cpu_replicas, bind_threads, thread_hook, ..Options::default() }
                 };
                 on_ranks_of(&ranks(size), options, |_, strategy| {
                     let strategy = strategy.unwrap();
@@ -50,7 +45,7 @@ fn ranks_of_a_machine_divide_its_processors() {
                 });
                 for (index, told) in told.iter().enumerate() {
                     let part = ProcessorPart { index, count: size }.processors();
-                    let told = told.0.lock().unwrap();
+                    let told = told.lock().unwrap();
                     assert_eq!(told.len(), 2 * replicas);
                     for (own, computing_threads) in &*told {
                         assert!(own.iter().all(|&each| part.contains(each)), "{own:?} of {part}");

@@ -113,7 +113,7 @@ fn ranks_need_not_be_alike() {
         |rank, strategy| {
             let strategy = strategy.unwrap();
             assert_eq!(strategy.num_replicas(), [2, 2, 3][rank]);
-            assert_eq!(strategy.first_replica_in_sync(), [0, 2, 4][rank]);
+            assert_eq!(strategy.ranks().first_replica(), [0, 2, 4][rank]);
             assert_eq!(strategy.num_replicas_in_sync(), 7);
             assert_eq!(strategy.compute_devices().len(), [1, 2, 2][rank]);
             train(strategy, &plan, rule(1))

@@ -9,8 +9,8 @@ use umbo::collectives::{Assignment, ReduceOp};
 use umbo::strategy::assign_all::assign_all;
 use umbo::strategy::collective::ReductionOptions;
 use umbo::strategy::metrics::Metric;
-use umbo::strategy::scatter::{ScatterOp, scatter};
 use umbo::strategy::variables::{assign, read};
+use umbo::strategy::writing::{ScatterOp, scatter};
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::tensor::{DType, Tensor};
 use umbo::values::Value;
@@ -152,7 +152,7 @@ fn ranks_of_replicas_are_as_one_process() {
         let delays = (!number.is_multiple_of(3)).then_some(7 * size as u64);
         let came = on_ranks(&job(size, delays, None), replicas, |rank, strategy| {
             let strategy = strategy.unwrap();
-            assert_eq!((strategy.rank(), strategy.num_ranks()), (rank, size));
+            assert_eq!((strategy.rank(), strategy.ranks().size()), (rank, size));
             assert_eq!(strategy.num_replicas_in_sync(), size * replicas);
             program(&strategy, dtype)
         });

@@ -1,6 +1,5 @@
 #![doc = include_str!("README.md")]
 
 pub mod mailbox;
-pub mod queue;
 pub mod rendezvous;
 pub mod turns;

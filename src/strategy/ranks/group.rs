@@ -67,11 +67,6 @@ impl Ranks {
         Ok(bytes)
     }
 
-    /// The communicator that connects the ranks.
-    pub(in crate::strategy) fn engine(&self) -> &Arc<dyn Communicator> {
-        &self.engine
-    }
-
     /// Whether the communicator moves GPU memory, too.
     pub(crate) fn moves_memory_of_gpus(&self) -> bool {
         self.engine.moves_gpu_memory()

@@ -1,8 +1,6 @@
 //! What protocols use of the library's `executor`, and how work is handed to its workers, whose model
 //! stands beside it.
 
-pub use umbo::executor::thread;
-
 #[path = "../../../src/executor/handover.rs"]
 mod handover;
 #[path = "../../../src/executor/sync.rs"]

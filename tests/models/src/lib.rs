@@ -11,6 +11,3 @@ mod executor;
 mod ffi;
 #[cfg(test)]
 mod strategy;
-
-#[cfg(test)]
-use umbo::{error, observe};

@@ -8,11 +8,8 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::cancellation::{Cancellation, Listener};
-use super::limits::Limits;
 use super::protocol::mailbox::{Mailbox, Wake};
-use super::protocol::queue::{FairQueue, Wait};
 use super::protocol::rendezvous::{Departure, Rendezvous, WaitOutcome};
-use super::step_lock::StepLock;
 use crate::executor::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::executor::wait::{Signal, Spin};
 
@@ -380,58 +377,6 @@ fn cancel_by_replica(before: bool) -> Vec<Body> {
 fn replicas_that_wait_are_released_by_one_that_cancels() {
     explore(long(2), || cancel_by_replica(true));
     explore(long(2), || cancel_by_replica(false));
-}
-
-/// A step lock whose holder changes: a thread that has it is refused, not left waiting for itself; one
-/// that does not have it is never refused; and what is done under it is seen by the next one.
-#[test]
-fn a_step_lock_knows_its_holder() {
-    explore(2, || {
-        let shared = Arc::new((StepLock::new(), AtomicUsize::new(0)));
-        let visits = |count: usize| -> Body {
-            let shared = Arc::clone(&shared);
-            Box::new(move || {
-                let (lock, steps) = &*shared;
-                for _ in 0..count {
-                    let mut guard = lock.enter(&Limits::default()).unwrap();
-                    assert!(lock.enter(&Limits::default()).is_err(), "has it and may wait for it");
-                    let step = guard.next_step(false).id as usize;
-                    assert_eq!(steps.load(Ordering::Relaxed) + 1, step);
-                    steps.store(step, Ordering::Relaxed);
-                }
-            })
-        };
-        vec![visits(2), visits(1)]
-    });
-}
-
-/// Threads that take the lock of a queue one after the other, one of which may give up. Nobody is
-/// left waiting, and what is done under the lock is seen by the next one.
-#[test]
-fn a_queue_hands_over_also_to_threads_behind_one_that_gives_up() {
-    explore(2, || {
-        let shared = Arc::new((FairQueue::new(), AtomicUsize::new(0), AtomicBool::new(false)));
-        let visit = |gives_up: bool| -> Body {
-            let shared = Arc::clone(&shared);
-            Box::new(move || {
-                let (queue, inside, enough) = &*shared;
-                if let Some(waiter) = queue.enter() {
-                    let give_up = || gives_up && enough.load(Ordering::Relaxed);
-                    let came = queue.wait(&waiter, None, Spin::NEVER, give_up);
-                    queue.give_back(waiter);
-                    if came != Wait::Granted {
-                        return;
-                    }
-                }
-                let before = inside.load(Ordering::Relaxed);
-                inside.store(before + 1, Ordering::Relaxed);
-                assert_eq!(inside.load(Ordering::Relaxed), before + 1);
-                enough.store(true, Ordering::Relaxed);
-                queue.leave();
-            })
-        };
-        vec![visit(false), visit(true), visit(false)]
-    });
 }
 
 /// A token that is cancelled at any time reaches the step that listens, and not the next one, which
