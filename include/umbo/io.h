@@ -310,7 +310,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save(const umbo_tensor *tensor, c
  * Saves tensors by name as a `.npz` file, which numpy.load() reads.
  *
  * @param[in] count How many tensors there are, 1 or more.
- * @param[in] names All different, and without / \ and :.
+ * @param[in] names All different.
  * @param[in] path As for umbo_tensor_save().
  * @return As umbo_tensor_save().
  */
