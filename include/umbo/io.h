@@ -222,8 +222,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_create(
  *   message names its step. UMBO_STATUS_FAILED_PRECONDITION: also if the folder has checkpoints of
  *   another training.
  *
- * Copies the state between two steps. An asynchronous call returns then; it waits first if two
- * copies are on their way to the disk already.
+ * Copies the state between two steps. An asynchronous call returns then; it waits first if a copy
+ * is on its way to the disk already.
  *
  * Collective, and never asynchronous with several ranks: one is due for all if it is for one.
  */
