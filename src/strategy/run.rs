@@ -22,6 +22,7 @@ use super::step_lock::StepGuard;
 use super::threads::{ReplicaJob, spin_beside};
 use crate::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
 use crate::observe::log::{self, Level};
+use crate::observe::report::WatchedRun;
 use crate::observe::{self, Phase as Time};
 use crate::values::Value;
 
@@ -135,7 +136,7 @@ impl Strategy {
         let measured = self.inner().steps.recorder.begin(self.id());
         let step = StepPosition { number: place, watcher, depth: 0, limits };
         let mut task = Task { remote, ..Task::new(self, callback, arguments, step) };
-        task.measured = measured.as_ref().and_then(|running| running.opened());
+        task.measured = measured.as_ref().map(WatchedRun::opened);
         self.open_transaction(number);
         let record = self.record(0);
         match self.carry_out(&record, task, user_data) {
