@@ -331,10 +331,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_from_tf_config(
 
 /**
  * Creates a resolver from TF_CONFIG and from what launchers set: OMPI_COMM_WORLD_RANK and _SIZE,
- * PMI_RANK and PMI_SIZE, PMIX_RANK; if none is set, SLURM_PROCID with SLURM_STEP_NUM_TASKS.
+ * PMI_RANK and PMI_SIZE, SLURM_PROCID and SLURM_STEP_NUM_TASKS. The first two of them that are set
+ * count.
  *
- * @return UMBO_STATUS_INVALID_ARGUMENT: a variable is malformed, or two of them disagree; the
- *   message names them.
+ * @return UMBO_STATUS_INVALID_ARGUMENT: a variable is malformed, or TF_CONFIG and a launcher
+ *   disagree; the message names them.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_from_environment(
     umbo_cluster_resolver **resolver);

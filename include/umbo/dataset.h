@@ -357,8 +357,8 @@ UMBO_DEFAULT(umbo_shuffle_options, UMBO_SHUFFLE_OPTIONS_INIT)
  * @param[in] names A name for each dataset, all different: elements are structs. `names` may be
  *   NULL: elements are tuples.
  *
- * A pass ends with the dataset that ends first. If another one has more elements, the log gets a
- * warning.
+ * A pass ends with the dataset that ends first. If another one is known to have more elements, the
+ * log gets a warning.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_zip(
     int64_t count, const char *const *names, const umbo_dataset *const *datasets,

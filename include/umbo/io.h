@@ -222,8 +222,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_create(
  *   message names its step. UMBO_STATUS_FAILED_PRECONDITION: also if the folder has checkpoints of
  *   another training.
  *
- * Copies the state between two steps. An asynchronous call returns then; it waits first if two
- * copies are on their way to the disk already.
+ * Copies the state between two steps. An asynchronous call returns then; it waits first if a copy
+ * is on its way to the disk already.
  *
  * Collective, and never asynchronous with several ranks: one is due for all if it is for one.
  */
@@ -310,7 +310,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save(const umbo_tensor *tensor, c
  * Saves tensors by name as a `.npz` file, which numpy.load() reads.
  *
  * @param[in] count How many tensors there are, 1 or more.
- * @param[in] names All different, and without / \ and :.
+ * @param[in] names All different.
  * @param[in] path As for umbo_tensor_save().
  * @return As umbo_tensor_save().
  */

@@ -16,8 +16,8 @@ pub use crate::checkpoint::objects::tensor::CallersTensor;
 use crate::checkpoint::reader::CheckpointFile;
 use crate::checkpoint::saveable::{Changes, Names, ObjectReader, PreparedRestore, Saveable};
 use crate::checkpoint::wanted::{Values, WantedTensors};
-use crate::error::{Error, Result, Status};
-use crate::observe::log::{self, Level};
+use crate::error::{Error, Result};
+use crate::input::PreparedPosition;
 use crate::strategy::Strategy;
 use crate::strategy::quiet::{Changing, Quiet};
 use crate::text::with_article;
@@ -114,22 +114,31 @@ impl Checkpoint {
         let entries = self.copied_entries();
         let default = self.default_of(&entries);
         let prepared = CheckpointFile::open(path).and_then(|file| {
-            let (begun, values) = self.prepare_all(&file, &entries)?;
+            let (ready, values) = self.prepare_all(&file, &entries)?;
             let quiet = self.strategy.quiet_now()?;
             let default = default.as_ref().map(Strategy::quiet_now).transpose()?;
-            Ok((begun, values, quiet, default, file.own()?.steps))
+            Ok((ready, values, quiet, default, file.own()?.steps))
         });
         let agree = |here| self.strategy.any_rank(&"the restoring of a checkpoint", ("", 0), here);
-        let (begun, values, mut quiet, default, steps) = match prepared {
+        let (ready, values, mut quiet, default, steps) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return agree(Err(error)).map(drop),
         };
         agree(Ok(false))?;
         // From here on nothing is refused.
+        let mut positions = Vec::new();
         self.changing(&quiet, default.as_ref(), &values, |changes| {
-            begun.take().into_iter().try_for_each(|(_, prepared)| prepared.commit(changes))
+            ready.into_iter().try_for_each(|ready| match ready {
+                PreparedRestore::State(replace) => replace(changes),
+                PreparedRestore::Position(position) => {
+                    positions.push(position);
+                    Ok(())
+                }
+            })
         })?;
         quiet.set_steps(steps);
+        drop((quiet, default));
+        positions.into_iter().try_for_each(PreparedPosition::go)?;
         self.homes.note_restored(path);
         Ok(())
     }
@@ -139,7 +148,7 @@ impl Checkpoint {
         &self,
         file: &CheckpointFile,
         entries: &'a Entries,
-    ) -> Result<(BegunRestore<'a>, Values)> {
+    ) -> Result<(Vec<PreparedRestore<'a>>, Values)> {
         file.own()?;
         let names = names_of(entries)?;
         let (mut mismatches, mut wanted) = (Vec::new(), WantedTensors::default());
@@ -151,21 +160,14 @@ impl Checkpoint {
             let (taken, wanted, mismatches) = (&mut taken, &mut wanted, &mut mismatches);
             let mut saved =
                 ObjectReader { file, object: name, properties, taken, wanted, mismatches };
-            let ready = object.prepare(&names, &mut saved)?;
-            prepared.extend(ready.map(|ready| (&name[..], ready)));
+            prepared.extend(object.prepare(&names, &mut saved)?);
         }
         report_unexpected(file, entries, &taken, &mut mismatches)?;
         if mismatches.is_empty() && prepared.len() < entries.len() {
             return Err(Error::Internal("what does not fit does not say why".into()));
         }
-        let values = match mismatches.is_empty() {
-            true => file.read_wanted(&wanted)?,
-            false => Values::default(),
-        };
-        let mut begun = BegunRestore(prepared);
-        begun.begin(&mut mismatches)?;
         refuse(file.path(), &mismatches)?;
-        Ok((begun, values))
+        Ok((prepared, file.read_wanted(&wanted)?))
     }
 
     /// Calls `change` with the right to change the variables of `entries`, and with `values`.
@@ -210,40 +212,6 @@ impl Checkpoint {
         let variables = entries.into_iter().filter(|(_, object)| object.kind() == "variable");
         let named = variables.filter_map(|(name, object)| Some((name, object.variables().pop()?)));
         named.collect()
-    }
-}
-
-/// Objects that are being restored. What was begun is undone, unless the list is taken.
-struct BegunRestore<'a>(Vec<(&'a str, Box<dyn PreparedRestore + 'a>)>);
-
-impl<'a> BegunRestore<'a> {
-    /// Begins to restore all of them. If an object does not fit, a mismatch is added.
-    fn begin(&mut self, mismatches: &mut Vec<String>) -> Result<()> {
-        for (name, prepared) in &mut self.0 {
-            match prepared.begin() {
-                Err(error) if error.status() == Status::InvalidArgument => {
-                    mismatches.push(format!("{name}: {error}"));
-                }
-                begun => begun.map_err(|error| error.within(format!("'{name}'")))?,
-            }
-        }
-        Ok(())
-    }
-
-    fn take(mut self) -> Vec<(&'a str, Box<dyn PreparedRestore + 'a>)> {
-        std::mem::take(&mut self.0)
-    }
-}
-
-impl Drop for BegunRestore<'_> {
-    fn drop(&mut self) {
-        for (name, prepared) in &mut self.0 {
-            if let Err(error) = prepared.undo() {
-                log::log(Level::Error, || {
-                    format!("checkpoint: '{name}' could not go back to where it was: {error}")
-                });
-            }
-        }
     }
 }
 

@@ -21,9 +21,6 @@ use parking_lot::Mutex;
 const START: &str = "step-";
 const END: &str = ".safetensors";
 
-/// The folder that holds checkpoints while they are moved to a folder of their own.
-const MOVING: &str = ".before.partial";
-
 /// The path of the file of a step.
 pub(super) fn path_of(folder: &Path, step: u64) -> PathBuf {
     folder.join(format!("{START}{step:012}{END}"))
@@ -168,27 +165,23 @@ pub(super) fn remove_old(
     Ok(())
 }
 
-/// Moves all checkpoints into a folder of their own in this one: `before-1`, or the next unused name. The folder gets
-/// that name once all checkpoints are in it, so that an interrupted move is continued. Returns its path, or nothing if
-/// there was nothing to move.
+/// Moves all checkpoints into a folder of their own in this one: `before-1`, or the next unused name. Returns its path, or
+/// nothing if there was nothing to move.
 pub(super) fn set_aside(folder: &Path) -> Result<Option<PathBuf>> {
     let names = entries(folder)?;
     let (files, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| step_of(name).is_some());
-    let parts = others.into_iter().filter(|name| is_part(name));
-    let moving = folder.join(MOVING);
-    if files.is_empty() && !moving.exists() {
+    if files.is_empty() {
         return Ok(None);
     }
     let refused =
         |error| failed(folder, "moving older checkpoints to a folder of their own", &error);
-    fs::create_dir_all(&moving).map_err(refused)?;
+    let mut targets = (1u64..).map(|number| folder.join(format!("before-{number}")));
+    let target = targets.find(|path| !path.exists()).unwrap_or_default();
+    fs::create_dir_all(&target).map_err(refused)?;
     // Parts are moved first, so that no file is saved where parts of another one are.
-    for name in parts.chain(files) {
-        fs::rename(folder.join(name), moving.join(name)).map_err(refused)?;
+    for name in others.into_iter().filter(|name| is_part(name)).chain(files) {
+        fs::rename(folder.join(name), target.join(name)).map_err(refused)?;
     }
-    let names = (1u64..).map(|number| folder.join(format!("before-{number}")));
-    let target = names.into_iter().find(|path| !path.exists()).unwrap_or_default();
-    fs::rename(moving, &target).map_err(refused)?;
     Ok(Some(target))
 }
 

@@ -87,8 +87,8 @@ impl Manager {
     /// `metric`.
     ///
     /// State is copied between two steps, as by [`Checkpoint::snapshot`]. With a writing thread, the call then returns.
-    /// If two copies already wait for the disk (one that is being written, and another one), it waits first, so that no
-    /// more memory is used. The next call reports a failure of that thread.
+    /// If a copy is still being written, it waits first, so that there is never more than one. The next call reports a
+    /// failure of that thread.
     ///
     /// FAILED_PRECONDITION, even if no file is due yet: the folder has files, and the checkpoint is not at home there.
     pub fn save(&self, step: u64, metric: Option<f64>, must: bool) -> Result<bool> {

@@ -12,6 +12,7 @@ use crate::checkpoint::snapshot::SavedSharding;
 pub use crate::checkpoint::wanted::Later;
 use crate::checkpoint::wanted::{Values, WantedTensors};
 use crate::error::{Error, Result};
+use crate::input::PreparedPosition;
 use crate::optimizer::Gradients;
 use crate::strategy::quiet::Changing;
 use crate::tensor::{DType, Shape, Tensor};
@@ -61,29 +62,20 @@ pub trait Saveable: Send + Sync {
 }
 
 /// The result of [`Saveable::prepare`].
-pub type Ready<'a> = Result<Option<Box<dyn PreparedRestore + 'a>>>;
+pub type Ready<'a> = Result<Option<PreparedRestore<'a>>>;
 
-/// A state that was read and is about to be restored.
-pub trait PreparedRestore {
-    /// Does what can fail only while it is done, such as moving to a position in a dataset. INVALID_ARGUMENT means a
-    /// difference; the object is then unchanged.
-    fn begin(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Undoes what [`PreparedRestore::begin`] did.
-    fn undo(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Restores the state. It fails only by a defect of this library.
-    fn commit(self: Box<Self>, changes: &Changes<'_>) -> Result<()>;
+/// What remains to be done once everything was read and fits. It fails only by a defect of this library.
+pub enum PreparedRestore<'a> {
+    /// Replaces the state, while no step is in progress.
+    State(Box<dyn FnOnce(&Changes<'_>) -> Result<()> + 'a>),
+    /// Moves an iterator, once steps can be taken again, because its old pass may call the caller's functions.
+    Position(PreparedPosition<'a>),
 }
 
-/// If only a commit is needed, a function restores the state.
-impl<F: FnOnce(&Changes<'_>) -> Result<()>> PreparedRestore for F {
-    fn commit(self: Box<Self>, changes: &Changes<'_>) -> Result<()> {
-        self(changes)
+impl<'a> PreparedRestore<'a> {
+    /// Replaces the state by this function.
+    pub(super) fn by(replace: impl FnOnce(&Changes<'_>) -> Result<()> + 'a) -> Self {
+        PreparedRestore::State(Box::new(replace))
     }
 }
 

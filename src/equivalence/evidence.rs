@@ -8,7 +8,6 @@ use super::report::{Finding, Subject, Verdict};
 use super::vectors::{Tolerance, VectorMeasure};
 use super::watched::WrittenVariable;
 use crate::error::{Result, memory};
-use crate::executor::computing;
 use crate::input;
 use crate::optimizer::Gradients;
 use crate::strategy::metrics::{Added, What};
@@ -178,18 +177,15 @@ impl<'a> Evidence<'a> {
             }
             for (magnitude, gradient) in magnitudes.iter_mut().zip(part.gradients) {
                 let Some(mut gradient) = gradient else { continue };
-                computing::for_each_part(&mut gradient, |_, part| {
-                    for element in part {
-                        let size = element.abs() / count as f64;
-                        *element = if size.is_finite() { size } else { 0.0 };
-                    }
-                });
+                for element in &mut gradient {
+                    let size = element.abs() / count as f64;
+                    *element = if size.is_finite() { size } else { 0.0 };
+                }
                 match magnitude {
                     None => *magnitude = Some(gradient),
-                    Some(sum) => computing::for_each_part(sum, |first, part| {
-                        let added = part.iter_mut().zip(&gradient[first..]);
-                        added.for_each(|(sum, one)| *sum += one);
-                    }),
+                    Some(sum) => {
+                        sum.iter_mut().zip(gradient).for_each(|(sum, one)| *sum += one);
+                    }
                 }
             }
         }

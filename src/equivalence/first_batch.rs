@@ -15,17 +15,6 @@ use crate::optimizer::Gradients;
 use crate::strategy::{FunctionFor, Strategy, strict_callbacks};
 use crate::values::Value;
 
-/// Which gradients a step writes.
-#[derive(Clone, Copy)]
-pub enum GradientsWritten<'a> {
-    /// It writes none.
-    None,
-    /// It writes these.
-    By(&'a Arc<Gradients>),
-    /// It writes these, or none, like a step that only evaluates.
-    PerhapsBy(&'a Arc<Gradients>),
-}
-
 /// The verdict of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum FirstBatchVerdict {
@@ -38,7 +27,8 @@ enum FirstBatchVerdict {
 static SAID: LazyLock<Mutex<HashSet<(u64, FirstBatchVerdict)>>> = LazyLock::new(Mutex::default);
 
 /// Checks `function` on `element`, which is distributed, and logs the verdict, unless an earlier pass had the same. The
-/// level is information if the equivalence holds, and warning if not. If there was no check, the log says why.
+/// level is information if the equivalence holds, and warning if not. If there was no check, the log says why. The step
+/// writes `gradients`, or none, like a step that only evaluates.
 ///
 /// Fails if the strategy is strict and the equivalence does not hold. The check commits nothing, and gradients and
 /// metrics are as they were before.
@@ -46,9 +36,9 @@ pub fn check_first(
     strategy: &Strategy,
     function: &FunctionFor<'_>,
     element: &Value,
-    written: GradientsWritten<'_>,
+    gradients: Option<&Arc<Gradients>>,
 ) -> Result<()> {
-    match compare(strategy, function, element, written) {
+    match compare(strategy, function, element, gradients) {
         Ok(report) if report.equivalent => {
             say(strategy, Level::Info, FirstBatchVerdict::Holds, &report.text)
         }
@@ -76,7 +66,7 @@ fn compare(
     strategy: &Strategy,
     function: &FunctionFor<'_>,
     element: &Value,
-    written: GradientsWritten<'_>,
+    gradients: Option<&Arc<Gradients>>,
 ) -> Result<Report> {
     if !strategy.ranks().is_alone() {
         return Err(Error::Unimplemented(
@@ -88,15 +78,9 @@ fn compare(
     let batch = whole(element, strategy.num_replicas())?;
     let options = CheckOptions::default();
     let check = |gradients| check(strategy, function, &batch, gradients, &options);
-    match written {
-        GradientsWritten::None => check(None),
-        GradientsWritten::By(gradients) => check(Some(gradients)),
-        GradientsWritten::PerhapsBy(gradients) => {
-            let report = check(Some(gradients))?;
-            // If the step does not use the gradients, the check is repeated without them.
-            if report.submits { Ok(report) } else { check(None) }
-        }
-    }
+    let report = check(gradients)?;
+    // If the step does not use the gradients, the check is repeated without them.
+    if gradients.is_none() || report.submits { Ok(report) } else { check(None) }
 }
 
 /// The global batch of a distributed element, in host memory.

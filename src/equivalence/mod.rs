@@ -38,7 +38,7 @@ mod written_variables;
 
 use std::sync::Arc;
 
-pub use first_batch::{GradientsWritten, check_first, not_checked};
+pub use first_batch::{check_first, not_checked};
 pub use options::CheckOptions;
 pub use report::{Finding, Report, Subject, Verdict};
 
@@ -143,7 +143,6 @@ fn judge(evidence: &Evidence<'_>) -> Result<Vec<Finding>> {
             gradients::judge(evidence, &mut findings)?;
         }
         metrics::judge(evidence, &mut findings);
-        written_variables::explain(evidence, &mut findings);
     }
     Ok(findings)
 }

@@ -7,9 +7,6 @@
 //! Each term is the buffer of one replica, which rounds it once more to the dtype of the gradients. This matters with
 //! 16 bits. It does not grow with the number of replicas, because each of the roundings is a fraction of its own term.
 
-use std::ops::Range;
-
-use crate::executor::computing;
 use crate::tensor::DType;
 
 /// Elements whose terms are smaller than this fraction of the largest terms get the tolerance of terms of this size,
@@ -101,33 +98,6 @@ pub(super) struct VectorMeasure<'a> {
     pub examples: Option<&'a [f64]>,
 }
 
-/// The extremes of a difference over some of the elements.
-#[derive(Clone, Copy, Default)]
-struct Extremes {
-    exceeds: bool,
-    /// Of the elements that differ, the one that differs most, relative to its tolerance.
-    worst: Option<(f64, usize)>,
-    /// The largest difference.
-    widest: f64,
-    /// The largest element of either vector.
-    longest: f64,
-}
-
-impl Extremes {
-    /// The extremes of these elements together with `later` ones, which follow them.
-    fn and(self, later: Extremes) -> Extremes {
-        let takes = |&(excess, _): &(f64, usize)| {
-            excess.is_nan() || excess > self.worst.map_or(0.0, |(worst, _)| worst)
-        };
-        Extremes {
-            exceeds: self.exceeds || later.exceeds,
-            worst: later.worst.filter(takes).or(self.worst),
-            widest: self.widest.max(later.widest),
-            longest: self.longest.max(later.longest),
-        }
-    }
-}
-
 /// The distance of `left` and `right`, both of which are means over examples.
 pub(super) fn difference(
     left: &LinearCombination<'_>,
@@ -135,48 +105,29 @@ pub(super) fn difference(
     measure: &VectorMeasure<'_>,
 ) -> Distance {
     let of_terms = |element| left.magnitude(element).max(right.magnitude(element));
-    let largest = |range: Range<usize>| range.map(of_terms).fold(0.0, f64::max);
-    let largest = computing::map_ranges(measure.elements, largest).into_iter().fold(0.0, f64::max);
+    let largest = (0..measure.elements).map(of_terms).fold(0.0, f64::max);
     let Tolerance { relative, absolute, spacing } = measure.tolerance;
     let absolute = absolute + spacing * (left.factors() + right.factors());
     let tolerance = Tolerance { relative, absolute, spacing };
-    let at = |element: usize| {
+    let mut found = Distance::default();
+    let (mut worst, mut widest, mut longest) = (0.0, 0.0f64, 0.0f64);
+    for element in 0..measure.elements {
         let (a, b) = (left.at(element), right.at(element));
         let of_examples = measure.examples.map_or(0.0, |examples| examples[element]);
         let magnitude = of_terms(element).max(of_examples).max(NOISE_FLOOR * largest);
-        let apart = (a - b).abs();
-        let exceeds = !tolerance.allows(a, b, magnitude);
-        Extremes {
-            exceeds,
-            worst: exceeds.then(|| (apart / magnitude, element)),
-            // A NaN is never the largest.
-            widest: apart.max(0.0),
-            longest: a.abs().max(b.abs()).max(0.0),
+        widest = widest.max((a - b).abs());
+        longest = longest.max(a.abs()).max(b.abs());
+        if tolerance.allows(a, b, magnitude) {
+            continue;
         }
-    };
-    let together = |all: Extremes, one: Extremes| all.and(one);
-    let of_range = |range: Range<usize>| range.map(at).fold(Extremes::default(), together);
-    let found = computing::map_ranges(measure.elements, of_range);
-    let found = found.into_iter().fold(Extremes::default(), together);
-    Distance {
-        exceeds: found.exceeds,
-        element: found.worst.map_or(0, |(_, element)| element),
-        relative: if found.widest > 0.0 { found.widest / found.longest } else { 0.0 },
+        found.exceeds = true;
+        let excess = (a - b).abs() / magnitude;
+        if excess.is_nan() || excess > worst {
+            (worst, found.element) = (excess, element);
+        }
     }
-}
-
-/// The first element for which `is_it` returns true.
-pub(super) fn first(elements: usize, is_it: impl Fn(usize) -> bool + Sync) -> Option<usize> {
-    let found = computing::map_ranges(elements, |mut range: Range<usize>| {
-        range.find(|&element| is_it(element))
-    });
-    found.into_iter().flatten().next()
-}
-
-/// The number of elements for which `are_it` returns true.
-pub(super) fn count(elements: usize, are_it: impl Fn(usize) -> bool + Sync) -> usize {
-    let of_range = |range: Range<usize>| range.filter(|&element| are_it(element)).count();
-    computing::map_ranges(elements, of_range).into_iter().sum()
+    found.relative = if widest > 0.0 { widest / longest } else { 0.0 };
+    found
 }
 
 /// The factor between two vectors, as far as one is a multiple of the other.
@@ -286,75 +237,5 @@ mod tests {
         let found = proportion(&LinearCombination::of([(1.0, &other[..])]), &b, 2).unwrap();
         assert!(found.factor.abs() < 1e-12 && found.residual > 0.99);
         assert!(proportion(&a, &LinearCombination::default(), 2).is_none());
-    }
-
-    /// The result of [`difference`], computed in one loop over all elements.
-    fn in_one_loop(
-        left: &LinearCombination<'_>,
-        right: &LinearCombination<'_>,
-        measure: &VectorMeasure<'_>,
-    ) -> Distance {
-        let of_terms = |element| left.magnitude(element).max(right.magnitude(element));
-        let largest = (0..measure.elements).map(of_terms).fold(0.0, f64::max);
-        let mut found = Distance::default();
-        let (mut worst, mut widest, mut longest) = (0.0, 0.0f64, 0.0f64);
-        for element in 0..measure.elements {
-            let (a, b) = (left.at(element), right.at(element));
-            let magnitude = of_terms(element).max(NOISE_FLOOR * largest);
-            widest = widest.max((a - b).abs());
-            longest = longest.max(a.abs()).max(b.abs());
-            if measure.tolerance.allows(a, b, magnitude) {
-                continue;
-            }
-            found.exceeds = true;
-            let excess = (a - b).abs() / magnitude;
-            if excess.is_nan() || excess > worst {
-                (worst, found.element) = (excess, element);
-            }
-        }
-        found.relative = if widest > 0.0 { widest / longest } else { 0.0 };
-        found
-    }
-
-    /// Many ranges give the same bits as one, wherever the largest elements, elements equal to them, and NaNs are.
-    #[test]
-    fn the_bits_do_not_depend_on_how_elements_are_shared() {
-        let elements = 150_000;
-        let wave = |speed: f64| -> Vec<f64> {
-            (0..elements).map(|element| (element as f64 * speed).sin()).collect()
-        };
-        let (one, other) = (wave(0.37), wave(0.11));
-        let tolerance = Tolerance { relative: 1e-3, absolute: 0.0, spacing: 0.0 };
-        let measure = VectorMeasure { elements, tolerance, examples: None };
-        let peaks: [&[(usize, f64)]; 6] = [
-            &[],
-            &[(7, 9.0), (140_000, 9.0)],
-            &[(140_000, 90.0), (20_000, 9.0)],
-            &[(20_000, f64::NAN), (100_000, f64::NAN), (140_000, 90.0)],
-            &[(20_000, f64::INFINITY), (140_000, f64::NEG_INFINITY)],
-            &[(149_999, -90.0)],
-        ];
-        for peaks in peaks {
-            let mut one = one.clone();
-            for &(element, peak) in peaks {
-                one[element] = peak;
-            }
-            let terms = [(0.3, &one[..]), (0.7, &other[..])];
-            let (left, right) =
-                (LinearCombination::of(terms), LinearCombination::of([(1.0, &other[..])]));
-            for (left, right) in [(&left, &right), (&right, &left), (&left, &left)] {
-                let found = difference(left, right, &measure);
-                let expected = in_one_loop(left, right, &measure);
-                assert_eq!(found.exceeds, expected.exceeds, "{peaks:?}");
-                assert_eq!(found.element, expected.element, "{peaks:?}");
-                assert_eq!(found.relative.to_bits(), expected.relative.to_bits(), "{peaks:?}");
-            }
-        }
-        let large = |element: usize| one[element] > 0.99;
-        let expected: Vec<usize> = (0..elements).filter(|&element| large(element)).collect();
-        assert_eq!(first(elements, large), expected.first().copied());
-        assert_eq!(count(elements, large), expected.len());
-        assert_eq!(first(elements, |element| element == 149_999), Some(149_999));
-        assert_eq!((first(elements, |_| false), count(elements, |_| false)), (None, 0));
     }
 }

@@ -24,25 +24,3 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Finding> {
     });
     of_written.collect()
 }
-
-/// Replaces guesses in findings by the known cause: if replicas write a variable, their results change.
-pub(super) fn explain(evidence: &Evidence<'_>, findings: &mut [Finding]) {
-    let Some(written) = evidence.written.first() else { return };
-    for finding in findings {
-        let subject = match (finding.verdict, &finding.subject) {
-            (Verdict::NotRepeatable | Verdict::Different, Subject::Gradient { name, .. }) => {
-                format!("gradient of '{name}'")
-            }
-            (Verdict::NotRepeatable | Verdict::Different, Subject::Metric { name }) => {
-                format!("metric '{name}'")
-            }
-            _ => continue,
-        };
-        finding.verdict = Verdict::VariableWritten;
-        finding.text = format!(
-            "{subject}: runs that should agree differ. The callback writes variable '{}', and what it \
-             computes from that is not the same on all replicas; mend this first",
-            written.variable.name()
-        );
-    }
-}

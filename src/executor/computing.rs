@@ -21,15 +21,12 @@
 use std::cell::Cell;
 use std::io;
 use std::mem;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rayon::iter::{
-    IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator,
-    IntoParallelRefMutIterator, ParallelIterator,
+    IndexedParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, ParallelIterator,
 };
-use rayon::slice::ParallelSliceMut;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::affinity;
@@ -39,11 +36,8 @@ use crate::error::{Error, Result, memory};
 use crate::observe::log::{self, Level};
 use parking_lot::{Mutex, MutexGuard};
 
-/// For a range of fewer elements, no other thread is used.
+/// For fewer elements, no other thread is used.
 const LEAST_ELEMENTS: usize = 16 << 10;
-
-/// The largest number of ranges into which elements are divided, so that their results take little memory.
-const MOST_RANGES: usize = 256;
 
 /// The largest number of threads.
 const MOST_THREADS: usize = 256;
@@ -72,34 +66,8 @@ struct ComputingThreads {
     handles: Vec<Handle>,
 }
 
-/// The results of `function` for the elements `0..elements`. These are divided into at most 256 ranges of some ten
-/// thousand elements or more each, and the results are in the order of the ranges. The division depends only on
-/// `elements`. `function` and its results are small, and it follows the rules of this module. Blocks until all ranges
-/// are done. A panic of `function` reaches the caller.
-pub fn map_ranges<R: Send>(elements: usize, function: impl Fn(Range<usize>) -> R + Sync) -> Vec<R> {
-    let each = elements_per_range(elements);
-    let range = |index: usize| index * each..elements.min((index + 1) * each);
-    let count = elements.div_ceil(each);
-    let compute = |index: usize| function(range(index));
-    in_pool(count, |parallel| match parallel {
-        true => (0..count).into_par_iter().map(compute).collect(),
-        false => (0..count).map(compute).collect(),
-    })
-}
-
-/// Calls `function` with consecutive parts of `elements`, and with the position where each begins. Everything else is
-/// as with [`map_ranges`].
-pub fn for_each_part<T: Send>(elements: &mut [T], function: impl Fn(usize, &mut [T]) + Sync) {
-    let each = elements_per_range(elements.len());
-    let compute = |(index, part): (usize, &mut [T])| function(index * each, part);
-    in_pool(elements.len().div_ceil(each), |parallel| match parallel {
-        true => elements.par_chunks_mut(each).enumerate().for_each(compute),
-        false => elements.chunks_mut(each).enumerate().for_each(compute),
-    });
-}
-
-/// Calls `function` with each of `items`, of which a thread takes at least `least` at a time. Everything else is as
-/// with [`map_ranges`].
+/// Calls `function` with each of `items`, of which a thread takes at least `least` at a time. `function` follows the rules
+/// of this module. Blocks until all items are done. A panic of `function` reaches the caller.
 pub fn for_each<T: Send>(items: &mut [T], least: usize, function: impl Fn(&mut T) + Sync) {
     in_pool(items.len() / least, |parallel| match parallel {
         true => items.par_iter_mut().with_min_len(least).for_each(&function),
@@ -124,10 +92,6 @@ pub fn map<T: Sync, R: Send>(
         false => results.extend(items.iter().map(&function)),
     });
     Ok(results)
-}
-
-fn elements_per_range(elements: usize) -> usize {
-    elements.div_ceil(MOST_RANGES).max(LEAST_ELEMENTS)
 }
 
 /// Runs `body` in the pool with true, or on the calling thread with false. Only this function runs parallel iterators,
@@ -239,20 +203,5 @@ impl Idle {
         if let Some(threads) = mem::take(&mut *self.0).threads.and_then(Arc::into_inner) {
             threads.end();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn however_many_elements_there_are_the_ranges_are_few() {
-        for elements in [0, 1, LEAST_ELEMENTS, LEAST_ELEMENTS + 1, 1 << 30, usize::MAX / 2] {
-            let each = elements_per_range(elements);
-            assert!(each >= LEAST_ELEMENTS && elements.div_ceil(each) <= MOST_RANGES);
-        }
-        assert!(map_ranges(0, |range| range).is_empty());
-        for_each_part(&mut [] as &mut [u8], |_, _| unreachable!());
     }
 }

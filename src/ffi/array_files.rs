@@ -21,7 +21,7 @@ pub fn umbo_tensor_save(tensor: *const umbo_tensor, path: *const c_char) {
 /// Saves tensors by name as a `.npz` file, which numpy.load() reads.
 ///
 /// @param[in] count How many tensors there are, 1 or more.
-/// @param[in] names All different, and without / \ and :.
+/// @param[in] names All different.
 /// @param[in] path As for umbo_tensor_save().
 /// @return As umbo_tensor_save().
 #[c_call(text(path), texts(names, count), handles(tensors, count))]

@@ -82,8 +82,8 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
 ///   message names its step. UMBO_STATUS_FAILED_PRECONDITION: also if the folder has checkpoints of
 ///   another training.
 ///
-/// Copies the state between two steps. An asynchronous call returns then; it waits first if two
-/// copies are on their way to the disk already.
+/// Copies the state between two steps. An asynchronous call returns then; it waits first if a copy is
+/// on its way to the disk already.
 ///
 /// Collective, and never asynchronous with several ranks: one is due for all if it is for one.
 #[c_call(optional_out(saved), natural(step), get(manager), flag(force))]

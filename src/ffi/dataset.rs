@@ -21,8 +21,8 @@ pub struct umbo_shuffle_options {
 /// @param[in] names A name for each dataset, all different: elements are structs. `names` may be
 ///   NULL: elements are tuples.
 ///
-/// A pass ends with the dataset that ends first. If another one has more elements, the log gets a
-/// warning.
+/// A pass ends with the dataset that ends first. If another one is known to have more elements, the log
+/// gets a warning.
 #[c_call(out(zipped), optional_texts(names, count), handles(datasets, count))]
 pub fn umbo_dataset_zip(
     count: i64,

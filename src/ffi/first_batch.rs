@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::equivalence::{self, GradientsWritten};
+use crate::equivalence;
 use crate::error::Result;
 use crate::input::PassIterator;
 use crate::observe::switch::CHECK;
@@ -64,13 +64,8 @@ pub(super) fn check_run(
     drop(noted);
     let of_strategy = |gradients: &&Arc<Gradients>| gradients.strategy() == strategy.id();
     let checked = match *gradients.iter().filter(of_strategy).collect::<Vec<_>>() {
-        [] => equivalence::check_first(strategy, function, args, GradientsWritten::None),
-        [gradients] => equivalence::check_first(
-            strategy,
-            function,
-            args,
-            GradientsWritten::PerhapsBy(gradients),
-        ),
+        [] => equivalence::check_first(strategy, function, args, None),
+        [gradients] => equivalence::check_first(strategy, function, args, Some(gradients)),
         ref several => {
             let why = format!(
                 "the strategy has {} umbo_gradients, and a run does not say which of them its \

@@ -73,9 +73,9 @@ pub struct umbo_step_times {
 ///
 /// @param[in] measure 1: measure from now on, and forget what was measured. 0: measure no more.
 ///
-/// It takes at most 1 % of a step: after the first 32, short steps are measured now and then only. The latest 256
-/// count, fewer with more than 256 replicas. Meanwhile the causes of slow steps are logged at UMBO_LOG_INFO after 64
-/// measured steps, and when they change.
+/// It takes about a microsecond of a step, and at most 1 % of one of a millisecond or more. The latest 256 count,
+/// fewer with more than 256 replicas. Meanwhile the causes of slow steps are logged at UMBO_LOG_INFO after 64 measured
+/// steps, and when they change.
 #[c_call(flag(measure), get(strategy))]
 pub fn umbo_strategy_measure_steps(strategy: *mut umbo_strategy, measure: i32) {
     strategy.measure_steps(measure)

@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use super::prelude::*;
-use crate::equivalence::{self, GradientsWritten};
+use crate::equivalence;
 use crate::observe::switch::CHECK;
 use crate::strategy::FunctionFor;
 use crate::training::Epoch;
@@ -154,12 +154,9 @@ pub fn umbo_train_epoch(
         reset: flag(options.reset_iterator, "options.reset_iterator")?,
     };
     let checked = |function: &FunctionFor<'_>, element: &Value| {
-        let written = epoch
-            .update
-            .as_ref()
-            .map_or(GradientsWritten::None, |(_, gradients)| GradientsWritten::By(gradients));
+        let gradients = epoch.update.as_ref().map(|(_, gradients)| gradients);
         match CHECK.is_on() {
-            true => equivalence::check_first(&strategy, function, element, written),
+            true => equivalence::check_first(&strategy, function, element, gradients),
             false => Ok(()),
         }
     };

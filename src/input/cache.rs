@@ -9,7 +9,7 @@ use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
 use crate::input::facts::Facts;
 use crate::input::pass::{Item, Pass};
-use crate::input::position::{StateReader, StateWriter, unfit};
+use crate::input::position::{MOST_AGAIN, StateReader, StateWriter, unfit};
 use crate::input::reorder::Reorder;
 use crate::input::replay_log::{ReplayLog, SavedLog};
 use crate::observe::log::{self, Level};
@@ -219,7 +219,7 @@ impl<T: Item> Pass<T> for CachePass<T> {
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.own = Some(None);
         if from.flag()? {
-            let (count, origin) = (from.number()?, from.nested()?);
+            let (count, origin) = (from.elements(MOST_AGAIN)?, from.nested()?);
             self.keep_again(count, &origin)?;
         }
         let (is_replaying, kept) = (from.flag()?, self.kept());

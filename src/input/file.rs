@@ -14,9 +14,6 @@ use crate::input::memory;
 use crate::kernels::rows;
 use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor, TensorMut};
 
-/// No DEFLATE stream expands further than this (RFC 1951: a match of 258 bytes takes 2 bits).
-pub(super) const LARGEST_EXPANSION: u64 = 1032;
-
 /// The number of bytes that are decompressed or converted at a time: a multiple of every element's size.
 const CHUNK: usize = 64 << 10;
 

@@ -7,7 +7,7 @@ use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Operation};
 use crate::input::facts::Facts;
 use crate::input::pass::Pass;
-use crate::input::position::{StateReader, StateWriter, unfit};
+use crate::input::position::{MOST_AGAIN, StateReader, StateWriter, unfit};
 use crate::input::spec::ElementSpec;
 use crate::values::Value;
 
@@ -195,7 +195,7 @@ impl Pass<Value> for GeneratedPass {
         let (begun, ended) = (from.flag()?, from.flag()?);
         let done = Done {
             resets: from.at_most(MOST_RESETS, "how often a generator was reset")?,
-            elements: from.number()?,
+            elements: from.elements(MOST_AGAIN)?,
             failures: from.number()?,
             last_failures: from.number()?,
         };
@@ -217,11 +217,11 @@ mod tests {
     use crate::input::spec::LeafSpec;
     use crate::tensor::DType;
 
-    struct Nothing;
+    struct Endless;
 
-    impl Generator for Nothing {
+    impl Generator for Endless {
         fn next(&mut self) -> Result<Option<Value>> {
-            Ok(None)
+            Ok(Some(Value::Tensor(crate::tensor::Tensor::scalar(0)?)))
         }
 
         fn reset(&mut self) -> Result<()> {
@@ -231,14 +231,15 @@ mod tests {
 
     /// A position is a text from outside, and restoring it ends in any case.
     #[test]
-    fn more_resets_than_can_have_been_are_refused() {
+    fn more_than_can_have_been_is_refused() {
         let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
-        let dataset = Dataset::from_generator(spec, || Ok(Box::new(Nothing) as _)).unwrap();
-        let restored = |resets| {
+        let dataset = Dataset::from_generator(spec, || Ok(Box::new(Endless) as _)).unwrap();
+        let restored = |resets, elements| {
             let mut pass = crate::input::pass::Pipeline::start(&dataset).unwrap();
-            pass.restore(&mut StateReader::new(&[1, 0, resets, 0, 0, 0]))
+            pass.restore(&mut StateReader::new(&[1, 0, resets, elements, 0, 0]))
         };
-        restored(MOST_RESETS).unwrap();
-        assert!(restored(u64::MAX).unwrap_err().to_string().contains("reset is 1844"));
+        restored(MOST_RESETS, 3).unwrap();
+        assert!(restored(u64::MAX, 0).unwrap_err().to_string().contains("reset is 1844"));
+        assert!(restored(0, 1 << 60).unwrap_err().to_string().contains("make again is 1152"));
     }
 }

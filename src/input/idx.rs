@@ -12,7 +12,7 @@ use flate2::bufread::MultiGzDecoder;
 use crate::error::Result;
 use crate::error::memory::collect;
 use crate::input::dataset::Dataset;
-use crate::input::file::{self, FileElements, LARGEST_EXPANSION, damaged, wrong};
+use crate::input::file::{self, FileElements, wrong};
 use crate::tensor::{DType, Tensor};
 
 impl Dataset {
@@ -38,17 +38,6 @@ fn read(path: &Path) -> Result<Tensor> {
     if map.starts_with(&[0x1f, 0x8b]) {
         let mut stream = MultiGzDecoder::new(&map[..]);
         let elements = read_header(path, &mut stream)?;
-        if elements.data_bytes / LARGEST_EXPANSION > map.len() as u64 {
-            return Err(damaged(
-                path,
-                format!(
-                    "its header claims {} bytes of elements, more than {} compressed bytes can \
-                     hold",
-                    elements.data_bytes,
-                    map.len()
-                ),
-            ));
-        }
         return elements.read(path, &mut stream);
     }
     let mut rest = &map[..];

@@ -220,19 +220,20 @@ impl PassIterator {
     /// FAILED_PRECONDITION as for [`PassIterator::save_position`]. It also fails if a source or a transformation fails
     /// while elements are made again.
     pub fn restore_position(&self, text: &str) -> Result<()> {
+        self.prepare_position(text)?.go()
+    }
+
+    /// Makes the new pass, as [`PassIterator::restore_position`] does, and leaves the iterator where it is.
+    pub(crate) fn prepare_position(&self, text: &str) -> Result<PreparedPosition<'_>> {
         self.check_context()?;
-        self.begins.store(true, Ordering::Relaxed);
         let numbers = position_text::read(text, &self.description())?;
-        let (_inside, mut work) = self.take("put at another position")?;
+        let _inside = self.enter("put at another position")?;
         let mut pass = self.pipeline.start()?;
         let mut reader = StateReader::new(&numbers);
         let ended = reader.flag()?;
         pass.restore(&mut reader)?;
         reader.end()?;
-        pass.announce();
-        // The old pass is also dropped inside, because dropping its elements may run the caller's code.
-        *work = NextElement { asked: work.asked + 1, ..NextElement::new(pass, ended) };
-        Ok(())
+        Ok(PreparedPosition { iterator: self, next: NextElement::new(pass, ended) })
     }
 
     fn description(&self) -> Description {
@@ -241,6 +242,10 @@ impl PassIterator {
 
     /// Waits for this thread's turn, and then has exclusive access to the pass.
     fn take(&self, what: &str) -> Result<(InsideGuard, FairMutexGuard<'_, NextElement>)> {
+        Ok((self.enter(what)?, self.work.lock()))
+    }
+
+    fn enter(&self, what: &str) -> Result<InsideGuard> {
         if work::is_inside(self.node) {
             return Err(Error::precondition(format!(
                 "the iterator is {what} by a function that it has called itself (a generator, a \
@@ -248,7 +253,26 @@ impl PassIterator {
                  another iterator there"
             )));
         }
-        Ok((work::enter(self.node)?, self.work.lock()))
+        work::enter(self.node)
+    }
+}
+
+/// A pass at a position that was saved. If it is dropped, its iterator stays where it is.
+pub struct PreparedPosition<'a> {
+    iterator: &'a PassIterator,
+    next: NextElement,
+}
+
+impl PreparedPosition<'_> {
+    /// Puts the iterator there. It fails only in a function that the iterator has called.
+    pub(crate) fn go(mut self) -> Result<()> {
+        let (_inside, mut work) = self.iterator.take("put at another position")?;
+        self.iterator.begins.store(true, Ordering::Relaxed);
+        self.next.asked = work.asked + 1;
+        self.next.pass.announce();
+        // The old pass is also dropped inside, because dropping its elements may run the caller's code.
+        *work = self.next;
+        Ok(())
     }
 }
 

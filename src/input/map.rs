@@ -272,25 +272,15 @@ impl ParallelPass {
 
 impl Pass<Value> for ParallelPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        let mut is_new = true;
         if !self.again.is_empty() {
             self.work_again()?;
         } else if self.results.is_empty() && !(self.ended && self.taken.is_empty()) {
             self.work()?;
-        } else {
-            is_new = false;
         }
-        let Some(mut result) = self.results.pop_front() else { return Ok(None) };
-        while let Ok(Called::Lacked(error, element)) = result {
+        let Some(result) = self.results.pop_front() else { return Ok(None) };
+        if let Ok(Called::Lacked(error, element)) = result {
             self.again.push(element);
-            if is_new {
-                return Err(error);
-            }
-            // Memory was lacking when the results were made, which may be long ago.
-            self.work_again()?;
-            is_new = true;
-            let Some(once_more) = self.results.pop_front() else { return Ok(None) };
-            result = once_more;
+            return Err(error);
         }
         self.step();
         match result.unwrap_or_else(|panic| resume_unwind(panic)) {

@@ -76,7 +76,7 @@ pub use distribute_options::{DistributeOptions, Sharding, Splitting};
 pub use files::{File, FilesOptions};
 pub use generator::Generator;
 pub use input_context::InputContext;
-pub use iterator::PassIterator;
+pub use iterator::{PassIterator, PreparedPosition};
 pub use map::MapOptions;
 pub use numpy::make_numpy_dataset;
 pub use shuffle::ShuffleOptions;

@@ -8,6 +8,10 @@
 use crate::error::{Error, Result};
 use crate::tensor::origin::BatchSource;
 
+/// The largest number of elements that a pass makes again to come to a position: a text that asks for more is refused,
+/// because restoring it would not end.
+pub(super) const MOST_AGAIN: u64 = 1 << 36;
+
 /// The position of a pass at some moment.
 #[derive(Default)]
 pub(super) struct StateWriter {
@@ -99,6 +103,11 @@ impl<'a> StateReader<'a> {
             return Err(unfit(&format!("{what} is {number}, and {most} is the most")));
         }
         Ok(number)
+    }
+
+    /// The next number, as that of elements to make again, at most `most`.
+    pub(super) fn elements(&mut self, most: u64) -> Result<u64> {
+        self.at_most(most, "the number of elements to make again")
     }
 
     /// The next number, as a position among at most `most` places.

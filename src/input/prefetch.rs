@@ -51,8 +51,7 @@ pub(super) fn ahead(
     input.save(&mut at);
     // One for each element that waits, one that the producer writes, and one that the consumer replaces.
     let places = (0..depth + 2).map(|_| StateWriter::with_room_of(&at)).collect();
-    let end = StateWriter::with_room_of(&at);
-    let state = Mutex::new(WaitingFor { queue, places, end, ..WaitingFor::default() });
+    let state = Mutex::new(WaitingFor { queue, places, ..WaitingFor::default() });
     let (arrived, wanted) = (Condvar::new(), Condvar::new());
     let (node, input) = (WorkNode::new(), Mutex::new(input));
     let ring = Arc::new(Ring { node, depth, input, state, arrived, wanted });
@@ -103,17 +102,15 @@ struct Ring {
     wanted: Condvar,
 }
 
-/// An element or a failure, and the position of the input after it.
-type Made = (Outcome<Result<Value>>, StateWriter);
+/// An element, a failure or the end, and the position of the input after it.
+type Made = (Outcome<Result<Option<Value>>>, StateWriter);
 
 #[derive(Default)]
 struct WaitingFor {
     queue: VecDeque<Made>,
     /// Unused memory for positions.
     places: Vec<StateWriter>,
-    /// The position of the input when it had ended.
-    end: StateWriter,
-    /// Whether the input has ended. The end comes after the queue.
+    /// Whether the input has ended.
     ended: bool,
     /// Whether there was no memory for the next element. The failure is in the queue. The producer tries again only
     /// when the consumer makes its next request, so that no outdated failure is reported.
@@ -162,10 +159,9 @@ impl Pass<Value> for PrefetchPass {
                 state.places.push(std::mem::replace(&mut self.at, place));
                 self.ring.wanted.notify_one();
                 drop(state);
-                return made.unwrap_or_else(|panic| resume_unwind(panic)).map(Some);
+                return made.unwrap_or_else(|panic| resume_unwind(panic));
             }
             if state.ended {
-                self.at.copy_from(&state.end);
                 return Ok(None);
             }
             if std::mem::take(&mut state.paused) {
@@ -256,21 +252,9 @@ fn produce(ring: &Ring) {
         input.save(&mut place);
         let mut state = ring.state.lock();
         state.paused = made.as_ref().is_ok_and(lacks_memory);
-        let made = match made.map(Result::transpose) {
-            Ok(Some(made)) => Some(Ok(made)),
-            Ok(None) => None,
-            Err(panic) => Some(Err(panic)),
-        };
-        match made {
-            Some(made) => {
-                let next = state.places.pop().unwrap_or_default();
-                state.queue.push_back((made, std::mem::replace(&mut place, next)));
-            }
-            None => {
-                state.ended = true;
-                std::mem::swap(&mut state.end, &mut place);
-            }
-        }
+        state.ended = matches!(made, Ok(Ok(None)));
+        let next = state.places.pop().unwrap_or_default();
+        state.queue.push_back((made, std::mem::replace(&mut place, next)));
         ring.arrived.notify_one();
         drop(state);
         MutexGuard::unlock_fair(input);

@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::input::pass::Pass;
-use crate::input::position::{StateReader, StateWriter, unfit};
+use crate::input::position::{MOST_AGAIN, StateReader, StateWriter, unfit};
 
 /// From where in the input the held items came.
 #[derive(Default)]
@@ -176,11 +176,11 @@ enum Now<'a> {
 impl<'a> SavedLog<'a> {
     pub(super) fn read(from: &mut StateReader<'a>) -> Result<SavedLog<'a>> {
         let count = from.number()?;
-        let (mut segments, mut items) = (Vec::new(), 0u64);
+        let (mut segments, mut left) = (Vec::new(), MOST_AGAIN);
         for _ in 0..count {
-            let segment = (from.number()?, from.nested()?);
-            items = items.checked_add(segment.0).ok_or_else(|| unfit("too many elements"))?;
-            segments.push(segment);
+            let items = from.elements(left)?;
+            segments.push((items, from.nested()?));
+            left -= items;
         }
         let whole = from.flag()?;
         if whole && segments.is_empty() {
@@ -305,12 +305,13 @@ mod tests {
         let refused = |numbers: &[u64]| restored(&state(numbers)).is_err();
         assert!(!refused(&[1, 2, 1, 1, 1, 0]));
         assert!(!refused(&[1, 1, 1, 10, 1, 1]));
+        assert!(SavedLog::read(&mut StateReader::new(&[1, 1 << 60, 1, 1, 1, 0])).is_err());
         for wrong in [
             &[][..],
             &[u64::MAX],
             &[0, 1],
             &[1, 9, 1, 9, 1, 0],
-            &[2, u64::MAX, 1, 1, 2, 1, 1, 1, 0],
+            &[2, MOST_AGAIN, 1, 1, 1, 1, 1, 1, 0],
             &[1, 2, 1, 1, 2, 0],
             &[1, 2, 1, 1, 1, 1],
             &[1, 2, 2, 1, 0, 1, 0],

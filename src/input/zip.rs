@@ -1,7 +1,6 @@
 //! Combines several datasets side by side.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
@@ -22,8 +21,7 @@ use crate::values::nest::{Nest, NestKind};
 impl Dataset {
     /// Element i consists of element i of each dataset: a tuple or, with `names`, a struct whose fields have these
     /// names. The dataset ends with the first input that ends. If other inputs have more elements, these are left out,
-    /// and the log reports it once: in this call, if the numbers are known and finite, and when the end is found, if
-    /// not.
+    /// which the log reports if the numbers are known.
     ///
     /// INVALID_ARGUMENT: no datasets, another number of names than of datasets, a name twice.
     pub fn zip(datasets: &[Dataset], names: Option<&[&str]>) -> Result<Dataset> {
@@ -34,10 +32,8 @@ impl Dataset {
             return Err(invalid!("names", "{} names for {} datasets", names.len(), datasets.len()));
         }
         let names = names.map(|names| Arc::new(names.iter().map(|&name| name.into()).collect()));
-        let zip = Zip { names, warned: Arc::default() };
-        let zipped = Dataset::of(Arc::new(zip.clone()), datasets)?;
-        zip.warned
-            .store(warn_of_lengths(datasets.iter().map(Dataset::cardinality))?, Ordering::Relaxed);
+        let zipped = Dataset::of(Arc::new(Zip { names }), datasets)?;
+        warn_of_lengths(datasets)?;
         Ok(zipped)
     }
 }
@@ -45,8 +41,6 @@ impl Dataset {
 #[derive(Clone)]
 struct Zip {
     names: Option<Arc<Vec<Text>>>,
-    /// Whether different lengths were already logged, or cannot occur.
-    warned: Arc<AtomicBool>,
 }
 
 impl Operation for Zip {
@@ -72,14 +66,11 @@ impl Operation for Zip {
     }
 
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
-        let finite = |input: &Dataset| input.cardinality() != Cardinality::Endless;
-        let first_finite = dataset.inputs().iter().position(finite).unwrap_or(0);
         let inputs = dataset.start_inputs()?;
         let taken = inputs.iter().map(|input| Held::of(&**input)).collect();
         let mut pass = ZipPass {
             zip: self.clone(),
             inputs,
-            first_finite,
             taken,
             ended: false,
             nothing: Value::Tensor(Tensor::scalar(0u8)?),
@@ -105,26 +96,24 @@ fn rows(inputs: &[&Facts]) -> Result<Option<RowFacts>> {
 }
 
 /// Logs a warning if datasets are known to have different numbers of elements. In a strict process this is an error. An
-/// endless dataset is meant to end with the others. Returns whether nothing remains to be logged.
-fn warn_of_lengths(lengths: impl Iterator<Item = Cardinality> + Clone) -> Result<bool> {
-    let known = lengths.clone().enumerate();
+/// endless dataset is meant to end with the others.
+fn warn_of_lengths(datasets: &[Dataset]) -> Result<()> {
+    let known = datasets.iter().enumerate();
     let known =
-        known.filter_map(|(position, length)| length.bound().map(|count| (count, position)));
-    let (Some(shortest), Some(longest)) = (known.clone().min(), known.max()) else {
-        return Ok(false);
-    };
-    if shortest.0 != longest.0 {
-        let what = || {
-            format!(
-                "datasets of different lengths are zipped: dataset {} has {} elements, dataset {} \
-                 has {}; what lies behind the end of the shorter is left out",
-                shortest.1, shortest.0, longest.1, longest.0
-            )
-        };
-        strict::suspect(false, |what| Error::invalid("datasets", what), what)?;
-        return Ok(true);
+        known.filter_map(|(position, dataset)| Some((dataset.cardinality().exact()?, position)));
+    let (shortest, longest) = (known.clone().min(), known.max());
+    match (shortest, longest) {
+        (Some((least, short)), Some((most, long))) if least != most => {
+            let what = || {
+                format!(
+                    "datasets of different lengths are zipped: dataset {short} has {least} elements, dataset {long} \
+                     has {most}; what lies behind the end of the shorter is left out"
+                )
+            };
+            strict::suspect(false, |what| Error::invalid("datasets", what), what)
+        }
+        _ => Ok(()),
     }
-    Ok(lengths.into_iter().all(|length| length != Cardinality::Unknown))
 }
 
 /// How many elements come before the first of the datasets ends.
@@ -146,8 +135,6 @@ fn shorter(one: Cardinality, other: Cardinality) -> Cardinality {
 struct ZipPass {
     zip: Zip,
     inputs: Vec<Box<dyn Pass<Value>>>,
-    /// The first dataset that may end.
-    first_finite: usize,
     /// The inputs' items for the current element. They stay if another input fails, so that the inputs stay in step.
     taken: Vec<Held<Value>>,
     ended: bool,
@@ -162,22 +149,10 @@ impl Pass<Value> for ZipPass {
         }
         // Once the idle elements of this pass are released, the inputs can use the memory that they held.
         self.pool.release_idle();
-        for (position, input) in self.inputs.iter_mut().enumerate() {
-            if !self.taken[position].fill(&mut **input)? {
+        for (input, taken) in self.inputs.iter_mut().zip(&mut self.taken) {
+            if !taken.fill(&mut **input)? {
                 self.ended = true;
-                // The inputs before this one have returned an element. Those after it were not called.
-                let longer = self.first_finite;
-                let warns = position > longer && !self.zip.warned.swap(true, Ordering::Relaxed);
                 self.taken.iter_mut().for_each(|taken| drop(taken.take()));
-                let what = || {
-                    format!(
-                        "datasets of different lengths are zipped: dataset {position} has ended and \
-                         dataset {longer} has not; what lies behind the end of the shorter is left out"
-                    )
-                };
-                if warns {
-                    strict::suspect(false, Error::precondition, what)?;
-                }
                 return Ok(None);
             }
         }

@@ -20,20 +20,16 @@ pub struct Meter {
     clocks: Clocks,
     before: ByPhase<u64>,
     inside: u64,
-    measuring: bool,
     running: bool,
 }
 
 impl Meter {
     /// Starts at the beginning of the callback.
     pub fn start(opened: Opened) -> Meter {
-        let (before, inside, measuring, running) = LOCAL.with(|local| {
-            let before = local.spent();
-            let inside = local.inside.replace(0);
-            (before, inside, local.measuring.replace(true), local.running.replace(true))
-        });
+        let (before, inside, running) = LOCAL
+            .with(|local| (local.spent(), local.inside.replace(0), local.running.replace(true)));
         let clocks = read_clocks(opened.with_clocks);
-        Meter { opened, start: clock::now(), clocks, before, inside, measuring, running }
+        Meter { opened, start: clock::now(), clocks, before, inside, running }
     }
 
     /// Stops at the end of the callback. Returns the replica's sample and the time at which the callback began.
@@ -49,7 +45,6 @@ impl Meter {
             // On the thread that called the run, this time does not count as the thread's own work.
             local.set_spent(&self.before);
             local.inside.set(self.inside.saturating_add(wall));
-            local.measuring.set(self.measuring);
             local.running.set(self.running);
             std::array::from_fn(|at| spent[at].saturating_sub(self.before[at]))
         });
@@ -59,7 +54,7 @@ impl Meter {
 }
 
 /// Reads the clocks of this thread, if `read`.
-pub(super) fn read_clocks(read: bool) -> Clocks {
+fn read_clocks(read: bool) -> Clocks {
     match read {
         true => Clocks { on_processor: clock::on_processor(), ready: clock::ready() },
         false => Clocks::default(),

@@ -3,7 +3,7 @@
 //! Relevant work has a [`span()`] around it and counts bytes with [`count`]. If no tool is active, this costs one
 //! relaxed load (`watching`). The tools are:
 //!
-//! - [`report`] measures the steps of a strategy, as many of them as cost little, and keeps a fixed number. [`summary`]
+//! - [`report`] measures the steps of a strategy, and keeps a fixed number of them. [`summary`]
 //!   makes figures of them, and [`advice`] makes text.
 //! - [`trace`] writes every span to a file, for each thread.
 //!
@@ -14,7 +14,6 @@ pub(crate) mod clock;
 pub mod environment;
 pub mod log;
 pub mod machine;
-mod mark;
 mod meter;
 pub mod phase;
 pub mod processes;

@@ -1,13 +1,11 @@
 //! Measures the steps of a strategy.
 //!
-//! A measured step costs some reads of clocks. The number of measured steps depends on their duration: the reads take
-//! less than a three-hundredth of the time. The first steps are all measured. The latest steps are kept, in memory of a
-//! fixed size.
+//! A measured step costs some reads of clocks, about a microsecond. The latest steps are kept, in memory of a fixed size.
 //!
 //! A step includes everything that its thread did since the step before it, because programs take the next element and
 //! apply the gradients of the step before outside of runs as often as inside. So the thread is measured from the end of
-//! the run before a measured run. This end is marked (`running`). If the beginning of a step was not marked, as with
-//! the first step, its measurement contains nothing about the time before the run.
+//! the run before (`running`). If that is not known, as with the first step, the measurement contains nothing about the
+//! time before the run.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,24 +14,14 @@ use super::advice::{self, Cause};
 use super::clock;
 use super::log::{self, Level};
 use super::machine::Watch;
-use super::mark::{RunEnd, RunRole};
-use super::meter::read_clocks;
 pub use super::meter::{Meter, Opened};
 use super::processes::Usage;
+use super::running::RunEnd;
 pub use super::running::WatchedRun;
 pub use super::sample::{Clocks, ReplicaSample, Setup, StepPlace, StepSample};
 use super::summary::Summary;
 use super::trace::{self, Detail, Event};
 use super::watching;
-
-/// How many of the first steps are measured without a break.
-const FIRST_STEPS: u64 = 32;
-
-/// Measuring may take one part of the time in this number of parts.
-const ONE_IN: u64 = 300;
-
-/// The largest number of steps between two measured ones.
-const LONGEST_BREAK: u64 = 10_000;
 
 /// How many steps are kept.
 const KEPT: usize = 256;
@@ -46,13 +34,12 @@ const FIRST_LOGGED: u64 = 64;
 pub struct Recorder {
     setup: Setup,
     on: AtomicBool,
-    /// The approximate duration of an uninterrupted run. Runs that the system has interrupted must not determine how
-    /// often steps are measured.
-    pub(super) usual_run: AtomicU64,
+    /// The duration of the last run.
+    pub(super) last_run: AtomicU64,
     /// The samples of the replicas of the current step.
     replicas: Box<[Mutex<ReplicaSample>]>,
-    /// The beginning of the step that is measured next.
-    pub(super) mark: Mutex<Option<RunEnd>>,
+    /// The end of the last run.
+    pub(super) end: Mutex<Option<RunEnd>>,
     kept: Mutex<Option<KeptSteps>>,
 }
 
@@ -66,10 +53,6 @@ struct KeptSteps {
     capacity: usize,
     measured: u64,
     seen: u64,
-    /// The number of steps that are skipped before the next measured one.
-    left_out: u64,
-    /// The time that measuring takes in a step, without the threads' clocks and with them.
-    costs: [u64; 2],
     usage: Usage,
     machine: Watch,
     /// The threads that called the runs, as far as there is memory for them.
@@ -83,9 +66,9 @@ impl Recorder {
         Recorder {
             setup,
             on: AtomicBool::new(false),
-            usual_run: AtomicU64::new(0),
+            last_run: AtomicU64::new(0),
             replicas: (0..setup.replicas).map(|_| Mutex::default()).collect(),
-            mark: Mutex::default(),
+            end: Mutex::default(),
             kept: Mutex::default(),
         }
     }
@@ -100,15 +83,12 @@ impl Recorder {
             capacity,
             measured: 0,
             seen: 0,
-            left_out: 0,
-            costs: costs(replicas as u64),
             usage: Usage::now(),
             machine: Watch::begin(),
             callers: Vec::with_capacity(8),
             logged: None,
         };
         *self.kept.lock() = Some(fresh);
-        self.usual_run.store(0, Ordering::Relaxed);
         if !self.on.swap(true, Ordering::Relaxed) {
             watching::add_measurer();
         }
@@ -129,23 +109,6 @@ impl Recorder {
     /// Whether steps are measured.
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether the run that begins, or the next one, is measured.
-    pub(super) fn take_turn(&self) -> RunRole {
-        if !self.is_on() {
-            return RunRole::Later;
-        }
-        let mut kept = self.kept.lock();
-        let Some(kept) = kept.as_mut() else { return RunRole::Later };
-        kept.seen += 1;
-        let left_out = kept.left_out;
-        kept.left_out = left_out.saturating_sub(1);
-        match left_out {
-            0 => RunRole::Now,
-            1 => RunRole::Next,
-            _ => RunRole::Later,
-        }
     }
 
     /// Stores the sample of `replica` in the current step.
@@ -170,21 +133,14 @@ impl Recorder {
         Some(kept.summary(self.setup))
     }
 
-    /// Updates the usual duration. It follows shorter runs at once, and longer ones by a sixteenth at a time.
-    pub(super) fn note_run(&self, run: u64) {
-        let usual = self.usual_run.load(Ordering::Relaxed);
-        let next = match usual {
-            0 => run,
-            usual if run > usual => run.min(usual + usual / 16 + 1),
-            _ => usual - (usual - run) / 2,
-        };
-        self.usual_run.store(next, Ordering::Relaxed);
-    }
-
-    /// Keeps a step. Returns whether advice may be logged.
-    pub(super) fn keep(&self, sample: StepSample, with_clocks: bool) -> bool {
+    /// Keeps a step if it was committed. Returns whether advice may be logged.
+    pub(super) fn keep(&self, sample: StepSample, committed: bool) -> bool {
         let mut kept = self.kept.lock();
         let Some(kept) = kept.as_mut().filter(|_| self.is_on()) else { return false };
+        kept.seen += 1;
+        if !committed {
+            return false;
+        }
         let thread = clock::thread_number();
         if kept.callers.len() < kept.callers.capacity() && !kept.callers.contains(&thread) {
             kept.callers.push(thread);
@@ -202,17 +158,7 @@ impl Recorder {
             }
         }
         kept.measured += 1;
-        if kept.measured >= FIRST_STEPS {
-            let cost = kept.costs[usize::from(with_clocks)] * ONE_IN;
-            let run = self.usual_run.load(Ordering::Relaxed).max(1);
-            kept.left_out = (cost / run).min(LONGEST_BREAK);
-        }
         kept.measured >= FIRST_LOGGED && kept.measured.is_power_of_two()
-    }
-
-    /// Whether the run that begins next is to be measured.
-    pub(super) fn is_due(&self) -> bool {
-        self.is_on() && self.kept.lock().as_ref().is_some_and(|kept| kept.left_out == 0)
     }
 
     /// Logs advice, if it differs from the advice that was logged before.
@@ -248,27 +194,11 @@ impl KeptSteps {
     fn summary(&self, setup: Setup) -> Summary {
         let mut summary = Summary::of(setup, &self.steps, &self.replicas);
         summary.measured = self.measured;
-        summary.seen = self.seen.max(self.measured);
+        summary.seen = self.seen;
         (summary.others, summary.own_on_processor) = self.usage.since(&self.callers);
         summary.load = self.machine.load();
         summary
     }
-}
-
-/// The time that measuring a step of this many replicas takes, without the threads' clocks and with them.
-fn costs(replicas: u64) -> [u64; 2] {
-    const READS: u64 = 16;
-    let start = clock::now();
-    for _ in 0..READS {
-        std::hint::black_box(clock::now());
-    }
-    let wall = (clock::now() - start) / READS + 1;
-    let start = clock::now();
-    std::hint::black_box((read_clocks(true), read_clocks(true)));
-    let clocks = clock::now() - start;
-    // The time of the reads of the calling thread and its spans, of those of a replica, and of storing the sample.
-    let base = 24 * wall + 100 * replicas;
-    [base, base + clocks]
 }
 
 #[cfg(test)]
@@ -285,7 +215,7 @@ mod tests {
 
     fn step_of(recorder: &Recorder, strategy: u64, nanoseconds: u64) -> bool {
         let running = recorder.begin(strategy);
-        let meter = running.as_ref().and_then(WatchedRun::opened).map(Meter::start);
+        let meter = running.as_ref().map(WatchedRun::opened).map(Meter::start);
         burn(nanoseconds);
         let (place, measured) = (recorder.place(strategy, 1), meter.is_some());
         if let Some(meter) = meter {
@@ -306,15 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn short_steps_are_measured_now_and_then_and_kept_in_fixed_memory() {
+    fn steps_are_kept_in_fixed_memory() {
         let recorder = Recorder::new(SETUP);
         recorder.start();
-        let measured = (0..20_000).filter(|_| step(&recorder, 0)).count();
-        assert!(measured >= FIRST_STEPS as usize, "{measured}");
-        assert!(measured < 10_000, "{measured}");
+        assert!((0..2_000).all(|_| step(&recorder, 0)));
         let kept = recorder.kept.lock();
         let kept = kept.as_ref().unwrap();
-        assert_eq!((kept.seen, kept.measured), (20_000, measured as u64));
+        assert_eq!((kept.seen, kept.measured), (2_000, 2_000));
         assert!(kept.steps.len() <= KEPT && kept.steps.capacity() == KEPT);
     }
 
@@ -364,18 +292,15 @@ mod tests {
 
     #[test]
     fn what_is_between_two_runs_is_known_of_every_step_but_the_first() {
-        for steps in [2, 10, 100, 10_000] {
+        for steps in [2, 10, 100, 1000] {
             let recorder = Recorder::new(SETUP);
             recorder.start();
-            let measured = (0..steps)
-                .filter(|_| {
-                    between();
-                    step(&recorder, 0)
-                })
-                .count();
-            assert!(steps < 10_000 || measured < steps, "{measured} of {steps}");
+            for _ in 0..steps {
+                between();
+                assert!(step(&recorder, 0));
+            }
             // The first step is no longer among the kept ones.
-            knows_what_was_between(&recorder, usize::from(measured <= KEPT));
+            knows_what_was_between(&recorder, usize::from(steps <= KEPT));
         }
     }
 
@@ -390,8 +315,7 @@ mod tests {
             }
         }
         for recorder in &recorders {
-            // Now and then one of them ends the other one's measurement, and a step is left out.
-            knows_what_was_between(recorder, KEPT / 2);
+            knows_what_was_between(recorder, 0);
         }
     }
 
@@ -410,24 +334,6 @@ mod tests {
             });
         }
         assert!(!recorder.summary().unwrap().is_whole);
-    }
-
-    #[test]
-    fn runs_that_were_interrupted_do_not_count_as_usual() {
-        let recorder = Recorder::new(SETUP);
-        let usual = || recorder.usual_run.load(Ordering::Relaxed);
-        recorder.note_run(20_000);
-        recorder.note_run(5_000_000);
-        recorder.note_run(5_000_000);
-        assert!(usual() < 25_000, "{}", usual());
-        recorder.note_run(20_000);
-        recorder.note_run(20_000);
-        assert!(usual() < 21_000, "{}", usual());
-        // A longer duration that lasts is accepted.
-        for _ in 0..200 {
-            recorder.note_run(5_000_000);
-        }
-        assert_eq!(usual(), 5_000_000);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Spans record how a thread spends its time.
 //!
-//! While the step for which it works is measured, each thread adds up the times of its spans, without the spans inside
-//! of them. While there is a trace, it passes every span to the trace.
+//! While a tool is active, each thread adds up the times of its spans, without the spans inside of them. While there is a
+//! trace, it passes every span to the trace.
 
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
@@ -26,36 +26,27 @@ struct Open {
     start: u64,
     inside: u64,
     bytes: u64,
-    measured: bool,
 }
 
 /// From now until the span is dropped, the calling thread's time belongs to `phase`, and not to the phase of the span
 /// around it. It costs one relaxed load if no tool is active.
 #[inline]
 pub fn span(phase: Phase) -> PhaseSpan {
-    let open = if is_watched() { open(phase, phase.name()) } else { None };
+    let open = if is_watched() { Some(open(phase)) } else { None };
     PhaseSpan { open, _own: PhantomData }
 }
 
 /// Starts a span as [`span`] does, for a share of work that belongs to another thread's span. It is only in the trace.
 #[inline]
 pub fn share(name: &'static str) -> PhaseSpan {
-    let shared =
-        || Open { phase: None, name, start: clock::now(), inside: 0, bytes: 0, measured: false };
+    let shared = || Open { phase: None, name, start: clock::now(), inside: 0, bytes: 0 };
     PhaseSpan { open: is_traced().then(shared), _own: PhantomData }
 }
 
 #[cold]
-fn open(phase: Phase, name: &'static str) -> Option<Open> {
-    LOCAL.with(|local| {
-        let measured = local.measuring.get();
-        if !measured && !is_traced() {
-            return None;
-        }
-        let inside = local.inside.replace(0);
-        let phase = Some(phase);
-        Some(Open { phase, name, start: clock::now(), inside, bytes: 0, measured })
-    })
+fn open(phase: Phase) -> Open {
+    let inside = LOCAL.with(|local| local.inside.replace(0));
+    Open { phase: Some(phase), name: phase.name(), start: clock::now(), inside, bytes: 0 }
 }
 
 impl PhaseSpan {
@@ -87,16 +78,14 @@ impl Drop for PhaseSpan {
 
 #[cold]
 fn close(open: Open) {
-    let Open { phase, name, start, inside, bytes, measured } = open;
+    let Open { phase, name, start, inside, bytes } = open;
     let duration = clock::now().saturating_sub(start);
     if let Some(phase) = phase {
         LOCAL.with(|local| {
             let own = duration.saturating_sub(local.inside.get());
             local.inside.set(inside.saturating_add(duration));
-            if measured {
-                let spent = &local.spent[phase as usize];
-                spent.set(spent.get() + own);
-            }
+            let spent = &local.spent[phase as usize];
+            spent.set(spent.get() + own);
         });
     }
     if is_traced() {
@@ -131,7 +120,6 @@ mod tests {
     fn a_span_is_without_those_inside_of_it() {
         add_measurer();
         std::thread::spawn(|| {
-            LOCAL.with(|local| local.measuring.set(true));
             let burn = |nanoseconds: u64| {
                 let until = clock::now() + nanoseconds;
                 while clock::now() < until {}
@@ -153,18 +141,6 @@ mod tests {
             assert!(spent[Phase::Copy as usize] >= 300_000, "{spent:?}");
             assert!(spent.iter().sum::<u64>() <= whole, "{spent:?} of {whole}");
             assert_eq!(spent[Phase::Compute as usize], 0);
-        })
-        .join()
-        .unwrap();
-        remove_measurer();
-    }
-
-    #[test]
-    fn a_thread_that_works_for_no_measured_step_adds_nothing_up() {
-        add_measurer();
-        std::thread::spawn(|| {
-            drop(span(Phase::Update));
-            assert_eq!(LOCAL.with(Local::spent), [0; 8]);
         })
         .join()
         .unwrap();

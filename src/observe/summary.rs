@@ -113,7 +113,8 @@ impl Summary {
                 ready: {
                     let ready = steps.iter().filter_map(|step| step.replicas[at].ready);
                     let ready: Vec<u64> = ready.collect();
-                    (!ready.is_empty()).then(|| median(ready))
+                    // Those of a few steps say nothing about the others.
+                    (2 * ready.len() > steps.len()).then(|| median(ready))
                 },
             })
             .collect();
@@ -136,7 +137,7 @@ impl Summary {
             coordination: middle(&|step| step.coordination),
             updated: middle(&|step| step.updated),
             replicas,
-            overlap: (!overlaps.is_empty()).then(|| Overlap {
+            overlap: (2 * overlaps.len() > steps.len()).then(|| Overlap {
                 at_work: middle_of(|overlap| overlap.at_work),
                 blocked: middle_of(|overlap| overlap.blocked),
                 least: middle_of(|overlap| overlap.least),

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
+use super::clock;
 use super::phase::{ByPhase, Counter};
 
 /// The active tools: bit 0 is set while there is a trace, and the other bits count the tools that measure.
@@ -10,6 +11,9 @@ static WATCHERS: AtomicU32 = AtomicU32::new(0);
 
 const TRACE: u32 = 1;
 const ONE_MEASURER: u32 = 2;
+
+/// The number of the present stretch of time without a break in watching.
+static STRETCH: AtomicU64 = AtomicU64::new(0);
 
 /// The counters since the trace began.
 pub(super) static COUNTS: [AtomicU64; Counter::ALL.len()] = [const { AtomicU64::new(0) }; 4];
@@ -41,14 +45,24 @@ pub(super) fn is_traced() -> bool {
 pub(super) fn set_traced(traced: bool) {
     if traced {
         COUNTS.iter().for_each(|count| count.store(0, Ordering::Relaxed));
-        WATCHERS.fetch_or(TRACE, Ordering::Relaxed);
+        note_begin(WATCHERS.fetch_or(TRACE, Ordering::Relaxed));
     } else {
         WATCHERS.fetch_and(!TRACE, Ordering::Relaxed);
     }
 }
 
 pub(super) fn add_measurer() {
-    WATCHERS.fetch_add(ONE_MEASURER, Ordering::Relaxed);
+    note_begin(WATCHERS.fetch_add(ONE_MEASURER, Ordering::Relaxed));
+}
+
+/// Begins a stretch of time, if there were no watchers.
+fn note_begin(before: u32) {
+    STRETCH.fetch_add(u64::from(before == 0), Ordering::Relaxed);
+}
+
+/// The calling thread, and the present stretch of time without a break in watching.
+pub(super) fn place() -> (u32, u64) {
+    (clock::thread_number(), STRETCH.load(Ordering::Relaxed))
 }
 
 pub(super) fn remove_measurer() {
@@ -62,12 +76,6 @@ pub(super) fn counts() -> [u64; Counter::ALL.len()] {
 
 /// The times that a thread measures.
 pub(super) struct Local {
-    /// Whether the thread works for a measured step.
-    pub measuring: Cell<bool>,
-    /// The strategy for which it is measured. It is the first one since the last break.
-    pub measured_for: Cell<u64>,
-    /// The number, in this process, of the present stretch of time without a break in measuring.
-    pub stretch: Cell<u64>,
     /// Whether a measured step, or its callback, is in progress.
     pub running: Cell<bool>,
     /// The measured time that it has spent on each phase.
@@ -81,9 +89,6 @@ pub(super) struct Local {
 thread_local! {
     pub(super) static LOCAL: Local = const {
         Local {
-            measuring: Cell::new(false),
-            measured_for: Cell::new(0),
-            stretch: Cell::new(0),
             running: Cell::new(false),
             spent: [const { Cell::new(0) }; 8],
             inside: Cell::new(0),
@@ -96,22 +101,6 @@ impl Local {
     /// The time that was spent on each phase so far.
     pub fn spent(&self) -> ByPhase<u64> {
         std::array::from_fn(|phase| self.spent[phase].get())
-    }
-
-    /// Starts to measure the thread for a strategy. If it is already measured, this has no effect.
-    pub fn measure_for(&self, strategy: u64) {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        if !self.measuring.replace(true) {
-            self.measured_for.set(strategy);
-            self.stretch.set(NEXT.fetch_add(1, Ordering::Relaxed));
-        }
-    }
-
-    /// Ends the measuring for a strategy, unless the thread is measured for another one.
-    pub fn leave_out(&self, strategy: u64) {
-        if self.measured_for.get() == strategy {
-            self.measuring.set(false);
-        }
     }
 
     pub fn set_spent(&self, spent: &ByPhase<u64>) {

@@ -22,6 +22,7 @@ use super::step_lock::{StepGuard, StepNumber};
 use super::threads::{ReplicaJob, spin_beside};
 use crate::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
 use crate::observe::log::{self, Level};
+use crate::observe::report::WatchedRun;
 use crate::observe::{self, Phase as Time};
 use crate::values::Value;
 
@@ -119,7 +120,7 @@ impl Strategy {
         let number = lock.next_step(is_trial);
         let measured = self.inner().steps.recorder.begin(self.id());
         (task.place.number, task.remote) = (number, remote);
-        task.measured = measured.as_ref().and_then(|running| running.opened());
+        task.measured = measured.as_ref().map(WatchedRun::opened);
         self.open_transaction(number.id);
         let record = self.record(0);
         match self.carry_out(&record, task) {

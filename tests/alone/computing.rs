@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::threads::allowing;
 use umbo::error::Status;
-use umbo::executor::computing::{for_each_part, map, map_ranges};
+use umbo::executor::computing::{for_each, map};
 use umbo::executor::thread::{self, Purpose};
 use umbo::executor::{affinity, shutdown};
 use umbo::input::{Dataset, MapOptions};
@@ -26,21 +26,17 @@ const ELEMENTS: usize = 50_003;
 
 /// Everything that the module offers, and whether it came out right.
 fn computes() -> bool {
-    let mut list = vec![0usize; ELEMENTS];
-    for_each_part(&mut list, |first, part| {
-        part.iter_mut().enumerate().for_each(|(at, element)| *element += first + at);
-    });
-    let ranges = map_ranges(ELEMENTS, |range| range);
+    let mut list: Vec<usize> = (0..ELEMENTS).collect();
+    for_each(&mut list, 1000, |element| *element += 1);
     let doubled = map(&list, ELEMENTS, |element| 2 * element).unwrap();
     // One in the other.
     let nested = map(&[0, 1, 2], ELEMENTS, |&item: &usize| {
-        map_ranges(ELEMENTS, |range| range.len() + item).into_iter().sum::<usize>()
+        map(&list, ELEMENTS, |element| element + item).unwrap().into_iter().sum::<usize>()
     });
-    list.iter().copied().eq(0..ELEMENTS)
-        && ranges.iter().cloned().flatten().eq(0..ELEMENTS)
-        && ranges.len() > 1
-        && doubled.into_iter().eq((0..ELEMENTS).map(|element| 2 * element))
-        && nested.unwrap() == [0, 1, 2].map(|item| ELEMENTS + item * ranges.len())
+    let sum = ELEMENTS * (ELEMENTS + 1) / 2;
+    list.iter().copied().eq(1..=ELEMENTS)
+        && doubled.into_iter().eq((1..=ELEMENTS).map(|element| 2 * element))
+        && nested.unwrap() == [0, 1, 2].map(|item| sum + item * ELEMENTS)
 }
 
 #[test]
@@ -72,12 +68,13 @@ fn heavy_work_is_the_same_whoever_does_it() {
     let here = thread::current_name();
     assert_eq!(map(&[1, 2], 10, |_| thread::current_name()).unwrap(), [here.clone(), here]);
     let programs = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-    let ours = || map_ranges(ELEMENTS, |_| thread::current_name().starts_with("umbo-compute-"));
-    assert!(programs.install(ours).into_iter().all(|ours| !ours));
+    let ours = |(): &()| thread::current_name().starts_with("umbo-compute-");
+    let ours = programs.install(|| map(&[(); 10], ELEMENTS, ours)).unwrap();
+    assert!(ours.into_iter().all(|ours| !ours));
 
     // Nobody ends the threads under somebody who computes.
     if expected() > 0 {
-        for error in map_ranges(ELEMENTS, |_| shutdown::shut_down().unwrap_err()) {
+        for error in map(&[(); 4], ELEMENTS, |()| shutdown::shut_down().unwrap_err()).unwrap() {
             assert_eq!(error.status(), Status::FailedPrecondition);
             assert!(error.to_string().contains("heavy computations are in use"), "{error}");
         }
@@ -96,8 +93,8 @@ fn heavy_work_is_the_same_whoever_does_it() {
             scope.spawn(move || {
                 for _ in 0..20 {
                     let panics = std::panic::catch_unwind(|| {
-                        map_ranges(ELEMENTS, |range| {
-                            if caller == 0 && range.start > 0 {
+                        map(&[0, 1, 2], ELEMENTS, |&item: &i32| {
+                            if caller == 0 && item > 0 {
                                 std::panic::resume_unwind(Box::new("no message"));
                             }
                         })

@@ -269,7 +269,6 @@ fn memory_that_is_short_for_a_while_costs_no_element() {
     let true = crate::is_alone(memory_that_is_short_for_a_while_costs_no_element) else { return };
     let ahead =
         Way { replicas: 1, balanced: false, dealt: false, drop_partial_step: false, read_ahead: 4 };
-    a_failure_is_told_once("parallel map", &mapped(5).iterator().unwrap());
     a_failure_is_told_once("prefetch", &mapped(0).prefetch(4).unwrap().iterator().unwrap());
     a_failure_is_told_once("read ahead", &iterator(&mapped(0), Some(ahead)));
     for (name, pipeline) in pipelines() {

@@ -156,7 +156,7 @@ fn a_steady_step_allocates_nothing() {
         // Long enough that the clocks of the threads are read too.
         strategy.measure_steps(true).unwrap();
         let long = |_: &ReplicaContext| {
-            std::thread::sleep(Duration::from_micros(400));
+            std::thread::sleep(Duration::from_micros(1500));
             Ok(None)
         };
         steady("long and measured", || drop(strategy.run(&long, None).unwrap()));

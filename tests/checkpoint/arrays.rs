@@ -73,10 +73,8 @@ fn archives_have_arrays_by_name() {
     let missing = load_npz(&path, "two").unwrap_err();
     assert_eq!(missing.status(), Status::NotFound);
     assert!(missing.to_string().contains("one, other one"), "{missing}");
-    for names in [["a", "a"], ["a", ""], ["a", "b/c"]] {
-        let refused = save_npz(&[(names[0], &one), (names[1], &other)], &path).unwrap_err();
-        assert_eq!(refused.status(), Status::InvalidArgument, "{refused}");
-    }
+    let refused = save_npz(&[("a", &one), ("a", &other)], &path).unwrap_err();
+    assert_eq!(refused.status(), Status::InvalidArgument, "{refused}");
     assert!(save_npz(&[], &path).is_err());
     // What was refused has left the file alone, and nothing beside it.
     same(&load_npz(&path, "one").unwrap(), &one);

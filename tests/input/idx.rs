@@ -102,12 +102,6 @@ fn damaged_and_foreign_files_are_refused() {
         ("huge", huge(0x08), Status::DataLoss, "4294967295"),
         ("huge-f64", huge(0x0e), Status::DataLoss, "4294967295"),
         ("overflow", idx(0x0e, &[u32::MAX; 8], &[]), Status::DataLoss, "claims"),
-        (
-            "huge.gz",
-            gzip(&idx(0x08, &[u32::MAX, 4096], &[0; 100])),
-            Status::DataLoss,
-            "compressed bytes",
-        ),
         ("short.gz", gzip(&good[..17]), Status::DataLoss, "5 are there"),
         ("long.gz", gzip(&[&good[..], &[7]].concat()), Status::DataLoss, "more are"),
         ("cut.gz", gz[..gz.len() - 12].to_vec(), Status::DataLoss, ""),

@@ -1,7 +1,9 @@
 //! Gradients: the sums that runs have accumulated since the last update.
 
 use crate::checkpoint::numbers::{number, read_number};
-use crate::checkpoint::saveable::{Changes, Names, ObjectReader, ObjectRecord, Ready, Saveable};
+use crate::checkpoint::saveable::{
+    Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable,
+};
 use crate::device::DeviceId;
 use crate::error::{Result, memory};
 use crate::optimizer::saved_gradients::{AccumulatedRuns, AccumulatedSum};
@@ -58,7 +60,7 @@ impl Saveable for Gradients {
         }
         let (Some(runs), Some(weight)) = (runs, weight) else { return Ok(None) };
         let runs = self.prepare_import(AccumulatedRuns { runs, weight, sums })?;
-        Ok(Some(Box::new(move |_: &Changes<'_>| self.import(runs))))
+        Ok(Some(PreparedRestore::by(move |_| self.import(runs))))
     }
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::checkpoint::saveable::{
-    Changes, Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable,
+    Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable,
 };
-use crate::error::Result;
+use crate::error::{Result, Status};
 use crate::input::PassIterator;
 
 /// An iterator, shared with the program.
@@ -31,31 +31,14 @@ impl Saveable for SavedIterator {
 
     fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let position = saved.read_property("position", |json| json.as_str().map(str::to_owned));
-        Ok(position
-            .map(|position| Box::new(NewPlace { iterator: &self.0, position, before: None }) as _))
-    }
-}
-
-struct NewPlace<'a> {
-    iterator: &'a PassIterator,
-    position: String,
-    /// The iterator's old position, once it has been moved.
-    before: Option<String>,
-}
-
-impl PreparedRestore for NewPlace<'_> {
-    fn begin(&mut self) -> Result<()> {
-        let before = self.iterator.save_position()?;
-        self.iterator.restore_position(&self.position)?;
-        self.before = Some(before);
-        Ok(())
-    }
-
-    fn undo(&mut self) -> Result<()> {
-        self.before.take().map_or(Ok(()), |before| self.iterator.restore_position(&before))
-    }
-
-    fn commit(self: Box<Self>, _changes: &Changes<'_>) -> Result<()> {
-        Ok(())
+        let Some(position) = position else { return Ok(None) };
+        match self.0.prepare_position(&position) {
+            Ok(prepared) => Ok(Some(PreparedRestore::Position(prepared))),
+            Err(error) if error.status() == Status::InvalidArgument => {
+                saved.differs(error.to_string());
+                Ok(None)
+            }
+            Err(error) => Err(error.within(format!("'{}'", saved.object))),
+        }
     }
 }

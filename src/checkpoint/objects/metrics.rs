@@ -3,7 +3,9 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::checkpoint::numbers::{number, read_number};
-use crate::checkpoint::saveable::{Changes, Names, ObjectReader, ObjectRecord, Ready, Saveable};
+use crate::checkpoint::saveable::{
+    Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable,
+};
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::metrics::kind::MetricKind;
@@ -58,7 +60,7 @@ impl Saveable for Metrics {
             saved.differs(format!("the file has a metric '{name}', which was not defined"));
             saved.take(&name);
         }
-        Ok(Some(Box::new(move |_: &Changes<'_>| self.import(all))))
+        Ok(Some(PreparedRestore::by(move |_| self.import(all))))
     }
 }
 

@@ -3,7 +3,9 @@
 use serde_json::Value as Json;
 
 use crate::checkpoint::numbers::{Number, number, read_number};
-use crate::checkpoint::saveable::{Changes, Names, ObjectReader, ObjectRecord, Ready, Saveable};
+use crate::checkpoint::saveable::{
+    Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable,
+};
 use crate::error::Result;
 use parking_lot::Mutex;
 
@@ -34,10 +36,10 @@ impl Saveable for NumberCell {
             Number::Float(_) => saved.read_property("value", read_number).map(Number::Float),
         };
         Ok(number.map(|number| {
-            Box::new(move |_: &Changes<'_>| {
+            PreparedRestore::by(move |_| {
                 *self.0.lock() = number;
                 Ok(())
-            }) as _
+            })
         }))
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::checkpoint::numbers::{number, read_count, read_number};
 use crate::checkpoint::saveable::{
-    Changes, Later, Names, ObjectReader, ObjectRecord, Ready, Saveable,
+    Later, Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable,
 };
 use crate::error::Result;
 use crate::optimizer::Gradients;
@@ -93,7 +93,7 @@ impl Saveable for Optimizer {
         };
         let room = self.reserve(&variables)?;
         let mut state = OptimizerState { learning_rate, iterations, loss_scale, variables };
-        Ok(Some(Box::new(move |changes: &Changes<'_>| {
+        Ok(Some(PreparedRestore::by(move |changes| {
             let (mut slots, count) = (slots.into_iter(), self.rule().slots().len());
             for variable in &mut state.variables {
                 for slot in slots.by_ref().take(count) {

@@ -2,7 +2,9 @@
 
 #![expect(unsafe_code, reason = "who restores guarantees the caller's tensors")]
 
-use crate::checkpoint::saveable::{Changes, Names, ObjectReader, ObjectRecord, Ready, Saveable};
+use crate::checkpoint::saveable::{
+    Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable,
+};
 use crate::collectives::{copy_into, copy_to};
 use crate::device::DeviceId;
 use crate::error::Result;
@@ -40,10 +42,10 @@ impl Saveable for CallersTensor {
     fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let value = saved.later(None, self.0.dtype(), self.0.shape())?;
         Ok(value.map(|value| {
-            Box::new(move |changes: &Changes<'_>| {
+            PreparedRestore::by(move |changes| {
                 // SAFETY: the caller that added the tensor has promised that nobody uses it while it is restored.
                 copy_into(changes.value(value)?, &mut unsafe { self.0.assume_exclusive() })
-            }) as _
+            })
         }))
     }
 }

@@ -4,7 +4,9 @@
 
 use half::{bf16, f16};
 
-use crate::checkpoint::saveable::{Changes, Names, ObjectReader, ObjectRecord, Ready, Saveable};
+use crate::checkpoint::saveable::{
+    Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable,
+};
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::strategy::variables::read_into;
@@ -40,7 +42,7 @@ impl Saveable for Variable {
     fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
         let value = saved.later(None, self.dtype(), self.shape())?;
         Ok(value.map(|value| {
-            Box::new(move |changes: &Changes<'_>| changes.replace(self, changes.value(value)?)) as _
+            PreparedRestore::by(move |changes| changes.replace(self, changes.value(value)?))
         }))
     }
 }

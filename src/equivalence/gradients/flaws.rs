@@ -3,7 +3,7 @@
 use super::GradientCase;
 use crate::equivalence::dry_run::DryRunPart;
 use crate::equivalence::report::{Finding, Verdict};
-use crate::equivalence::vectors::{LinearCombination, count, difference, first};
+use crate::equivalence::vectors::{LinearCombination, difference};
 use crate::optimizer::LossReduction;
 
 impl GradientCase<'_> {
@@ -22,8 +22,8 @@ impl GradientCase<'_> {
             let (_, once) = once.counted(self.index)?;
             let (_, again) = again.counted(self.index)?;
             let stale = |element: usize| again[element].is_nan() && !once[element].is_nan();
-            let first_stale = first(once.len(), stale)?;
-            let count = count(once.len(), stale);
+            let first_stale = (0..once.len()).find(|&element| stale(element))?;
+            let count = (0..once.len()).filter(|&element| stale(element)).count();
             let what = match count {
                 1 => format!("{} of replica {replica}'s buffer is", self.place(first_stale)),
                 _ => format!(
@@ -34,7 +34,7 @@ impl GradientCase<'_> {
             };
             // Adding to a buffer of zeros leaves the sum. Not writing to it leaves zero.
             let added_to = |element| stale(element) && once[element] != 0.0;
-            let text = match first(once.len(), added_to).is_some() {
+            let text = match (0..once.len()).any(added_to) {
                 true => format!(
                     "{what} added to, though it was viewed with UMBO_GRADIENT_OVERWRITE, so that what an \
                      earlier step left there is added in; view it with UMBO_GRADIENT_ADD, which zeroes it"
@@ -53,7 +53,7 @@ impl GradientCase<'_> {
         self.evidence.runs().find_map(|parts| {
             parts.iter().enumerate().find_map(|(replica, part)| {
                 let (_, gradient) = part.counted(self.index)?;
-                let element = first(gradient.len(), |element| !gradient[element].is_finite())?;
+                let element = gradient.iter().position(|element| !element.is_finite())?;
                 let text = format!(
                     "{} is {} on replica {replica}, whose part has {} examples",
                     self.place(element),
