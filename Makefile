@@ -320,7 +320,7 @@ bench-engines: ## Measure engines alone and under Umbo; writes the table of docs
 	@mkdir -p $(DOCUMENTS)
 	@$(if $(SMALL),cp docs/engines.md $(DOCUMENTS))
 	@benches/engines/run.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/engines.md \
-	  $(if $(SMALL),--only mlp)
+	  $(if $(SMALL),--only mlp --quick)
 
 dist: ## Make an archive of the sources with all crates, which builds without a network, and try it: build/dist
 	@scripts/setup.sh build

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures engines alone and under Umbo, and writes the table into docs/engines.md.
 
-    benches/engines/run.py [--prefix FOLDER] [--rounds N] [--processors N] [--only NETWORK] [--output FILE]
+    benches/engines/run.py [--prefix FOLDER] [--rounds N] [--processors N] [--only NETWORK] [--quick] [--output FILE]
 
 Each participant is a process of its own. In a round all take a turn, in an order that changes from round to
 round, so that all see the same machine; ratios are taken within rounds.
@@ -29,8 +29,8 @@ TITLES = {
 }
 
 
-def build(prefix):
-    configure = ["cmake", "-S", HERE, "-B", BUILD, f"-DCMAKE_PREFIX_PATH={prefix}"]
+def build(prefix, build_type):
+    configure = ["cmake", "-S", HERE, "-B", BUILD, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_BUILD_TYPE={build_type}"]
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", BUILD], check=True, stdout=subprocess.DEVNULL)
 
@@ -125,10 +125,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--processors", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--only", choices=TITLES, help="measure this network alone")
+    parser.add_argument("--quick", action="store_true", help="compile without optimisation, to try whether this runs")
     parser.add_argument("--output", default=str(participants.ROOT / "docs" / "engines.md"))
     options = parser.parse_args()
     participants.BUILD.mkdir(parents=True, exist_ok=True)  # for the logs
-    build(options.prefix)
+    build(options.prefix, "None" if options.quick else "Release")
     load = os.getloadavg()[0]
     count = options.processors
     lines = [

@@ -63,8 +63,9 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
         #before
         crate::ffi::boundary::#runs(#name, move || { #body })
     });
+    // Unit tests have no name for C, so that of all functions those are compiled that they call.
     Ok(quote! {
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
         #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
         #function
     })
@@ -124,7 +125,7 @@ mod tests {
             },
         );
         let expected = quote! {
-            #[unsafe(no_mangle)]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
             #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
             pub unsafe extern "C" fn umbo_x(
                 metrics: *const umbo_metrics,
@@ -154,7 +155,7 @@ mod tests {
             quote! { pub fn umbo_release(x: *const c_void) { release(x) } },
         );
         let expected = quote! {
-            #[unsafe(no_mangle)]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
             #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
             pub unsafe extern "C" fn umbo_release(x: *const c_void) {
                 crate::ffi::boundary::quietly("umbo_release", move || { release(x) })
@@ -170,7 +171,7 @@ mod tests {
             quote! { fn umbo_x() { x.run(user_data) } },
         );
         let expected = quote! {
-            #[unsafe(no_mangle)]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
             #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
             unsafe extern "C" fn umbo_x() -> crate::ffi::status::umbo_status {
                 let user_data = unsafe {
@@ -192,7 +193,7 @@ mod tests {
             quote! { fn umbo_x() { run(user_data); } },
         );
         let expected = quote! {
-            #[unsafe(no_mangle)]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
             #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
             unsafe extern "C" fn umbo_x() -> crate::ffi::status::umbo_status {
                 let user_data = unsafe {

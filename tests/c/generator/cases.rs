@@ -57,8 +57,15 @@ const FIELDS: [(&str, &str); 6] = [
 ];
 
 /// What the programs pass to all functions, and where it stands in them.
-pub const SHARED: &str = include_str!("shared.c");
-pub const SHARED_PLACE: &str = "/* SHARED */\n\n";
+const SHARED: &str = include_str!("shared.c");
+const SHARED_PLACE: &str = "/* SHARED */\n\n";
+
+/// A program with what all of them share: a field for each handle, and what they pass.
+pub fn with_shared(frame: &str) -> String {
+    let field = |name: &&str| format!("    umbo_{name} *{name};\n");
+    let fields: String = HANDLES.iter().map(field).collect();
+    frame.replace("    /* HANDLES */\n", &fields).replace(SHARED_PLACE, SHARED)
+}
 
 /// The whole program, and the number of cases in it.
 pub fn program(header: &Header) -> Result<(String, usize), String> {
@@ -87,8 +94,7 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
         };
         writeln!(calls, "    {name}();").expect("a string takes it");
     }
-    let program = include_str!("frame.c")
-        .replace(SHARED_PLACE, SHARED)
+    let program = with_shared(include_str!("frame.c"))
         .replace("/* CASES */\n", &body)
         .replace("    /* OUTSIDE */\n", &outside)
         .replace("    /* INSIDE */\n", &inside)

@@ -8,7 +8,7 @@
 
 use std::fmt::Write;
 
-use crate::cases::{HANDLES, SHARED, SHARED_PLACE, argument};
+use crate::cases::{HANDLES, argument, with_shared};
 use crate::header::{Function, Header, Parameter};
 
 /// What a function needs in the place of a parameter: function, parameter, expression.
@@ -189,7 +189,7 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
             return Err(format!("{name} has a recipe and is not in the header"));
         }
     }
-    let program = frame.replace(SHARED_PLACE, SHARED);
+    let program = with_shared(frame);
     let program = program.replace("/* CALLS */\n", &calls).replace("    /* TABLE */\n", &table);
     Ok((program, header.functions.len()))
 }

@@ -33,26 +33,7 @@
 
 /* What a call may be given; made anew for each call. */
 struct objects {
-    umbo_tensor *tensor;
-    umbo_value *value;
-    umbo_strategy *strategy;
-    umbo_variable *variable;
-    umbo_dataset *dataset;
-    umbo_iterator *iterator;
-    umbo_gradients *gradients;
-    umbo_optimizer *optimizer;
-    umbo_cancellation *cancellation;
-    umbo_distributed_dataset *distributed_dataset;
-    umbo_element_spec *element_spec;
-    umbo_equivalence *equivalence;
-    umbo_cluster_resolver *cluster_resolver;
-    umbo_scope *scope;
-    umbo_replica_context *replica_context;
-    umbo_variable_request *variable_request;
-    umbo_metrics *metrics;
-    umbo_checkpoint *checkpoint;
-    umbo_checkpoint_manager *checkpoint_manager;
-    umbo_communicator *communicator;
+    /* HANDLES */
     umbo_variable *table;
     umbo_value *structure;
     umbo_value *variable_value;
