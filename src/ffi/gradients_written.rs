@@ -53,11 +53,12 @@ pub fn umbo_gradients_views(
     if capacity < all as i64 {
         return Err(out_of_range!("capacity", "{capacity}, but there are {all} variables"));
     }
-    gradients.check_views_in(ctx)?;
+    let (replica, step) = gradients.take_part(ctx)?;
+    gradients.check_views(replica, step)?;
     for index in 0..all {
         let view = match gradients.is_row_sparse(index) {
             true => NO_VIEW,
-            false => gradients.view_in(ctx, index, mode).map(view_to_write)?,
+            false => gradients.view(replica, step, index, mode).map(view_to_write)?,
         };
         // SAFETY: the caller gives room for `capacity` views, which are as many or more.
         unsafe { views.add(index).write(view) };
@@ -114,7 +115,8 @@ pub fn umbo_gradients_add_indexed_slices(
     index: i64,
     slices: *const umbo_value,
 ) {
-    gradients.add_indexed_slices_in(ctx, index, slices_of(&slices, "slices")?)
+    let (replica, step) = gradients.take_part(ctx)?;
+    gradients.add_indexed_slices(replica, step, index, slices_of(&slices, "slices")?)
 }
 
 /// Submits this replica's gradients, weighted by its number of examples: once in a step, when all

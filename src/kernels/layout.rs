@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::dtype::DType;
 
 /// The largest rank.
@@ -36,8 +36,7 @@ impl Shape {
                 true => "has no elements, but those of one of its other sizes lie further apart",
                 false => "has more elements",
             };
-            let problem = format!("{sizes:?} {problem} than memory can address");
-            return Err(Error::invalid("shape", problem));
+            return Err(invalid!("shape", "{sizes:?} {problem} than memory can address"));
         }
         let mut shape = Shape { rank: sizes.len() as u8, ..Shape::default() };
         shape.sizes[..sizes.len()].copy_from_slice(sizes);

@@ -231,7 +231,7 @@ impl<'a> Span<'a> {
     }
 }
 
-impl SpanMut<'_> {
+impl<'a> SpanMut<'a> {
     /// A span of `elements` elements, from the first of this span on.
     ///
     /// # Safety
@@ -246,7 +246,7 @@ impl SpanMut<'_> {
     ///
     /// # Safety
     /// As long as the result is used, nobody uses these elements by this span or another part of it.
-    pub unsafe fn part(&self, range: &Range<usize>) -> SpanMut<'_> {
+    pub unsafe fn part(&self, range: &Range<usize>) -> SpanMut<'a> {
         assert!(range.start <= range.end && range.end <= self.extent);
         let data = self.data().wrapping_add(range.start * self.dtype.size());
         let start = Exclusive(data, PhantomData);

@@ -12,8 +12,7 @@ pub(super) fn rows(view: &View<'_>, argument: &'static str) -> Result<usize> {
         [rows] | [rows, _] => Ok(rows),
         _ => {
             let shape = view.layout().shape;
-            let problem = format!("its shape is {shape}; [examples] is expected");
-            Err(Error::invalid(argument, problem))
+            Err(invalid!(argument, "its shape is {shape}; [examples] is expected"))
         }
     }
 }
@@ -43,8 +42,7 @@ pub(super) fn read_classes(
         DType::UInt32 => copy_classes::<u32>(view, first, classes),
         DType::UInt64 => copy_classes::<u64>(view, first, classes),
         dtype => {
-            let problem = format!("{dtype} elements; class numbers are integers or bool");
-            return Err(Error::invalid(argument, problem));
+            return Err(invalid!(argument, "{dtype} elements; class numbers are integers or bool"));
         }
     }
     Ok(())

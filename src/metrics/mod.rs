@@ -78,8 +78,7 @@ impl Metrics {
         let mut entries = self.entries.lock();
         self.check_idle()?;
         if entries.iter().any(|entry| entry.name.as_str() == name) {
-            let problem = format!("there is a metric '{name}' already");
-            return Err(Error::invalid("name", problem));
+            return Err(invalid!("name", "there is a metric '{name}' already"));
         }
         for part in &self.parts {
             part.lock().slots.push(AddedToEntry::new(kind));
@@ -139,8 +138,7 @@ impl Metrics {
     pub fn class(&self, index: usize, class: i64) -> Result<ClassCounts> {
         self.inspect_entry(index, |entry| {
             let MetricKind::Confusion { classes } = entry.kind else {
-                let problem = format!("is {}, not a confusion matrix", entry.kind.name());
-                return Err(Error::invalid("index", problem));
+                return Err(invalid!("index", "is {}, not a confusion matrix", entry.kind.name()));
             };
             let found = usize::try_from(class)
                 .ok()
@@ -157,10 +155,7 @@ impl Metrics {
     ) -> Result<R> {
         self.inspect_entry(index, |entry| match entry.total.cells() {
             Some(cells) => inspect(cells),
-            None => {
-                let problem = format!("is {}, which has no cells", entry.kind.name());
-                Err(Error::invalid("index", problem))
-            }
+            None => Err(invalid!("index", "is {}, which has no cells", entry.kind.name())),
         })
     }
 

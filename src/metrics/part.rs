@@ -65,8 +65,7 @@ impl AddedToEntry {
             MetricKind::Count | MetricKind::Accuracy => {
                 let (hits, of) = (whole(sum, "sum")?, whole(weight, "weight")?);
                 if self.kind == MetricKind::Accuracy && hits > of {
-                    let problem = format!("{hits} right predictions of {of}");
-                    return Err(Error::invalid("sum", problem));
+                    return Err(invalid!("sum", "{hits} right predictions of {of}"));
                 }
                 self.hits = self.hits.saturating_add(hits);
                 self.of = self.of.saturating_add(of);
@@ -191,10 +190,7 @@ impl AddedToEntry {
 fn check_class(class: i64, classes: u64, argument: &'static str, row: usize) -> Result<u32> {
     match u64::try_from(class) {
         Ok(within) if within < classes => Ok(within as u32),
-        _ => {
-            let problem = format!("row {row}: class {class} is not in [0, {classes})");
-            Err(Error::out_of_range(argument, problem))
-        }
+        _ => Err(out_of_range!(argument, "row {row}: class {class} is not in [0, {classes})")),
     }
 }
 

@@ -6,7 +6,6 @@ use crate::collectives::copy_to;
 use crate::device::DeviceId;
 use crate::error::{Error, Result, memory};
 use crate::kernels::dtype::DType;
-use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::row_sums::{Merged, MergedRowSums, RowSource, Workspace};
 use crate::tensor::slab::{CACHE_SHIFT, Slab};
 use crate::tensor::{Shape, Tensor};
@@ -56,22 +55,22 @@ pub(super) enum PreparedSum {
 
 #[derive(Default)]
 struct DenseSum {
-    sum: Option<ReservedTensor>,
+    sum: Option<Tensor>,
     /// One of the runs wrote the variable. If none did, the contents of the sum's memory do not count.
     written: bool,
-    gradient: Option<ReservedTensor>,
+    gradient: Option<Tensor>,
 }
 
 /// Reserves memory for `shape` in `place`, if there is none.
 fn reserve(
-    place: &mut Option<ReservedTensor>,
+    place: &mut Option<Tensor>,
     slab: &mut Slab,
     dtype: DType,
     shape: Shape,
     device: DeviceId,
 ) -> Result<()> {
     if place.is_none() {
-        *place = Some(ReservedTensor::of(slab.zeros(dtype, shape, device)?)?);
+        *place = Some(slab.zeros(dtype, shape, device)?);
     }
     Ok(())
 }
@@ -118,7 +117,7 @@ impl Accumulation {
     }
 
     /// The memory for the gradient of variable `index`, if it was reserved.
-    pub(super) fn gradient(&self, index: usize) -> Option<&ReservedTensor> {
+    pub(super) fn gradient(&self, index: usize) -> Option<&Tensor> {
         let VariableSum::Dense(sum) = &self.sums[index] else { return None };
         sum.gradient.as_ref()
     }
@@ -137,12 +136,12 @@ impl Accumulation {
     }
 
     /// The sum of variable `index`, if it is not row-sparse and a run wrote it.
-    pub(super) fn of_variable(&self, index: usize) -> Option<&ReservedTensor> {
+    pub(super) fn of_variable(&self, index: usize) -> Option<&Tensor> {
         self.memory(index).filter(|_| self.has_before(index))
     }
 
     /// The memory of the sum of variable `index`, if it was reserved. A row-sparse variable has none here.
-    pub(super) fn memory(&self, index: usize) -> Option<&ReservedTensor> {
+    pub(super) fn memory(&self, index: usize) -> Option<&Tensor> {
         match &self.sums[index] {
             VariableSum::Dense(of) => of.sum.as_ref(),
             VariableSum::Rows(_) => None,
@@ -198,9 +197,7 @@ impl Accumulation {
     /// The sum of variable `index`, whose rows come with it if it is row-sparse, if a run wrote it.
     pub(super) fn export(&self, index: usize) -> Result<Option<AccumulatedSum>> {
         let (rows, sum) = match &self.sums[index] {
-            VariableSum::Dense(_) if let Some(sum) = self.of_variable(index) => {
-                (None, sum.tensor().clone())
-            }
+            VariableSum::Dense(_) if let Some(sum) = self.of_variable(index) => (None, sum.clone()),
             VariableSum::Rows(sums) if let Some(merged) = sums.kept() => {
                 let rows = merged.rows().iter().map(|&row| Ok(row));
                 (Some(memory::collect(rows, "row numbers")?), merged.tensor().clone())
@@ -237,7 +234,7 @@ impl Accumulation {
                     let none = || Error::Internal("no memory was reserved for a sum".into());
                     let sum = self.of_variable(index).ok_or_else(none)?;
                     // SAFETY: only the owner of the accumulation reads and writes sums.
-                    unsafe { sum.tensor().assume_exclusive() }.copy_from(&value)?;
+                    unsafe { sum.assume_exclusive() }.copy_from(&value)?;
                 }
                 PreparedSum::Rows(index, merged) => {
                     if let VariableSum::Rows(sums) = &mut self.sums[index] {

@@ -60,7 +60,7 @@ struct PreparedApply {
 
 enum ApplyDecision {
     /// Add the contributions to those of earlier runs.
-    Accumulate { weight: f64 },
+    Accumulate,
     /// Drop all of them: no replica contributed.
     Drop,
     /// Drop all of them, and note that a gradient was not finite.
@@ -165,8 +165,8 @@ impl ApplyAction {
                     self.prepare_update(state, work, sources, launcher, learning_rate, &exchange)?
                 }
                 false => {
-                    let outcome = self.prepare_accumulation(state, work, sources, launcher)?;
-                    (outcome, GradientFindings::default())
+                    self.prepare_accumulation(state, work, sources, launcher)?;
+                    (ApplyDecision::Accumulate, GradientFindings::default())
                 }
             };
             Ok((outcome, measured, launcher))
@@ -198,7 +198,7 @@ impl ApplyAction {
         work: &mut ApplyWork,
         sources: &mut GradientSources<'_>,
         launcher: &'static dyn ApplyLauncher,
-    ) -> Result<ApplyDecision> {
+    ) -> Result<()> {
         let plan = &mut *self.gradients.plan();
         state.refresh(plan, self.optimizer.id(), self.gradients.variables());
         sources.merge_own_rows(&|index| plan.updates(index))?;
@@ -217,8 +217,7 @@ impl ApplyAction {
             }
         }
         work.reserve_sums(sources)?;
-        launcher.reserve_sum(work, sources)?;
-        Ok(ApplyDecision::Accumulate { weight: contributions.total_weight() })
+        launcher.reserve_sum(work, sources)
     }
 
     fn prepare_update(
@@ -351,19 +350,6 @@ impl ApplyAction {
         })?;
         Ok(GradientFindings { norm: wanted.then(|| sum.sqrt()), non_finite })
     }
-
-    fn sources(&self, prepared: &PreparedApply) -> GradientSources<'_> {
-        let contributions = match prepared.runs {
-            0 => Contributions::none(prepared.step),
-            _ => self.gradients.contributions(prepared.step),
-        };
-        GradientSources::new(
-            &self.gradients,
-            contributions,
-            prepared.total_weight,
-            prepared.unscale,
-        )
-    }
 }
 
 impl CommitAction for ApplyAction {
@@ -393,26 +379,15 @@ impl CommitAction for ApplyAction {
 
     fn commit(&mut self) {
         let Some(prepared) = self.prepared.take() else { return };
-        let step = prepared.step;
-        if self.carry_out(prepared) {
-            let variable = self.report.non_finite.clone();
-            self.warning = variable.map(|variable| (variable, self.gradients.shown(step)));
-        }
-    }
-
-    fn failure(&mut self) -> Option<Error> {
-        self.failure.take()
-    }
-}
-
-impl ApplyAction {
-    /// Does what was prepared. Returns whether, for the first time, it applied what is not finite.
-    fn carry_out(&mut self, prepared: PreparedApply) -> bool {
-        let mut is_new = false;
         let state = &mut *self.optimizer.lock();
-        let mut sources = self.sources(&prepared);
-        let PreparedApply { step, total_weight, outcome, measured, mut work, launcher, .. } =
-            prepared;
+        let PreparedApply { step, runs, total_weight, unscale, outcome, measured, .. } = prepared;
+        let PreparedApply { mut work, launcher, .. } = prepared;
+        let gradients = &*self.gradients;
+        let contributions = match runs {
+            0 => Contributions::none(step),
+            _ => gradients.contributions(step),
+        };
+        let mut sources = GradientSources::new(gradients, contributions, total_weight, unscale);
         let mut failure = None;
         state.pending -= outcome.updates();
         let mut report = ApplyReport {
@@ -422,10 +397,10 @@ impl ApplyAction {
             ..ApplyReport::default()
         };
         match outcome {
-            ApplyDecision::Accumulate { weight } => {
+            ApplyDecision::Accumulate => {
                 failure = work.accumulate(launcher, &mut sources).err();
                 sources.accumulation.runs += 1;
-                sources.accumulation.weight += weight;
+                sources.accumulation.weight += sources.contributions.total_weight();
             }
             ApplyDecision::Drop => sources.accumulation.reset(),
             ApplyDecision::Skip => {
@@ -443,8 +418,10 @@ impl ApplyAction {
                 if report.non_finite.is_none() {
                     report.non_finite = found.map(|index| sources.variables()[index].clone());
                 }
-                if report.non_finite.is_some() {
-                    is_new = !std::mem::replace(&mut state.has_warned, true);
+                if let Some(variable) = &report.non_finite
+                    && !std::mem::replace(&mut state.has_warned, true)
+                {
+                    self.warning = Some((variable.clone(), self.gradients.shown(step)));
                 }
                 report.variables_updated = work.len();
                 report.applied = true;
@@ -466,7 +443,10 @@ impl ApplyAction {
         self.report = report;
         self.gradients.release(Some(step));
         self.failure = failure;
-        is_new
+    }
+
+    fn failure(&mut self) -> Option<Error> {
+        self.failure.take()
     }
 }
 

@@ -7,7 +7,6 @@ use crate::optimizer::gradients::{GradientMode, Gradients};
 use crate::optimizer::rows::AddedRows;
 use crate::strategy::ReplicaContext;
 use crate::tensor::Tensor;
-use crate::values::indexed_slices::IndexedSlices;
 
 impl Gradients {
     /// [`Gradients::view`] of the buffer of the context's replica, in its step.
@@ -21,15 +20,8 @@ impl Gradients {
         index: usize,
         mode: GradientMode,
     ) -> Result<&Tensor> {
-        self.take_part(context)?;
-        self.view(context.replica(), context.step_id(), index, mode)
-    }
-
-    /// [`Gradients::check_views`] for the context's replica, in its step. Fails also as
-    /// [`Gradients::view_in`] does.
-    pub fn check_views_in(self: &Arc<Self>, context: &ReplicaContext) -> Result<()> {
-        self.take_part(context)?;
-        self.check_views(context.replica(), context.step_id())
+        let (replica, step) = self.take_part(context)?;
+        self.view(replica, step, index, mode)
     }
 
     /// [`Gradients::add_rows`] for the context's replica, in its step. Fails also as
@@ -40,20 +32,8 @@ impl Gradients {
         index: usize,
         rows: usize,
     ) -> Result<AddedRows> {
-        self.take_part(context)?;
-        self.add_rows(context.replica(), context.step_id(), index, rows)
-    }
-
-    /// [`Gradients::add_indexed_slices`] for the context's replica, in its step. Fails also as
-    /// [`Gradients::view_in`] does.
-    pub fn add_indexed_slices_in(
-        self: &Arc<Self>,
-        context: &ReplicaContext,
-        index: usize,
-        slices: &IndexedSlices,
-    ) -> Result<()> {
-        self.take_part(context)?;
-        self.add_indexed_slices(context.replica(), context.step_id(), index, slices)
+        let (replica, step) = self.take_part(context)?;
+        self.add_rows(replica, step, index, rows)
     }
 
     /// [`Gradients::submit`] for the context's replica, in its step. With no weight it is the
@@ -64,16 +44,17 @@ impl Gradients {
         context: &ReplicaContext,
         weight: Option<f64>,
     ) -> Result<()> {
-        self.take_part(context)?;
+        let (replica, step) = self.take_part(context)?;
         let weight = match weight {
             Some(weight) => weight,
             None => context.local_examples("submit with a weight")? as f64,
         };
-        self.submit(context.replica(), context.step_id(), weight)
+        self.submit(replica, step, weight)
     }
 
-    /// Lets the gradients take part in the outcome of the context's step.
-    pub(super) fn take_part(self: &Arc<Self>, context: &ReplicaContext) -> Result<()> {
+    /// Lets the gradients take part in the outcome of the context's step. Returns the replica and the step, for
+    /// functions that write.
+    pub fn take_part(self: &Arc<Self>, context: &ReplicaContext) -> Result<(usize, u64)> {
         context.check_live()?;
         if context.strategy().id() != self.strategy() {
             return Err(Error::precondition(format!(
@@ -96,6 +77,7 @@ impl Gradients {
             // Gradients that were lent to earlier steps are replaced.
             self.release_lent();
         }
-        self.watch_strictly(context)
+        self.watch_strictly(context)?;
+        Ok((context.replica(), step))
     }
 }

@@ -6,7 +6,6 @@
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result};
 use crate::kernels::cuda::{Address, GpuContribution, Gradient, PreparedLaunches};
-use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::sources::GradientSources;
 use crate::tensor::{DType, Shape, Tensor};
 
@@ -53,7 +52,7 @@ impl GpuOperands {
         let dtype = sources.variables()[index].dtype();
         let (rows, elements) = (self.rows[at].as_ref(), sources.elements(index) as u64);
         let exchanged = self.exchanged && rows.is_none();
-        let sum = || sources.accumulation.of_variable(index).map(ReservedTensor::address);
+        let sum = || sources.accumulation.of_variable(index).map(|sum| sum.place().address);
         Gradient {
             dtype,
             elements,

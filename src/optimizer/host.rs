@@ -22,7 +22,6 @@ use crate::optimizer::exchange::buffers::{AlignedBytes, BLOCK, copy};
 use crate::optimizer::exchange::shards::{ReceivedShard, Shards};
 use crate::optimizer::launcher::{ApplyLauncher, Keep};
 use crate::optimizer::means::Means;
-use crate::optimizer::reserved_tensor::{self, ReservedTensor};
 use crate::optimizer::sources::GradientSources;
 use crate::optimizer::workspace::{ApplyItem, ApplyWork, PreparedUpdate};
 use crate::tensor::Tensor;
@@ -75,13 +74,15 @@ impl ApplyLauncher for Host {
                 let ApplyItem { index, first_sum, .. } = items[item];
                 collect(sources, &items[item], contributions);
                 let kept = items[item].gradient.filter(|_| !sources.exchanged);
-                let kept = kept.and_then(|_| sources.accumulation.gradient(index)?.writing());
+                let kept = kept.and_then(|_| sources.accumulation.gradient(index));
                 let sum = sources.sum(index, items[item].count, contributions);
                 let sums = &sums[first_sum..];
                 // SAFETY: the gradients are kept in this apply's memory, and each share writes only its part.
                 unsafe {
+                    let kept = kept.and_then(|kept| kept.assume_exclusive().into_span().ok());
                     let part = (items[item].chunks(sources), &part);
-                    sum.measure_squares(Instructions::chosen(), part, sums, kept, streaming);
+                    let instructions = Instructions::chosen();
+                    sum.measure_squares(instructions, part, sums, kept.as_ref(), streaming);
                 }
             }
         });
@@ -111,12 +112,14 @@ impl ApplyLauncher for Host {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
                 let ApplyItem { index, fresh, .. } = items[item];
-                let sum = sources.accumulation.memory(index).and_then(ReservedTensor::writing);
-                let Some(sum) = sum else { continue };
+                let Some(sum) = sources.accumulation.memory(index) else { continue };
                 sources.collect(index, contributions);
                 // SAFETY: only this apply, which owns the accumulation, writes the sums, and each share writes
                 // only its part.
-                unsafe { accumulate(Instructions::chosen(), sum, fresh, contributions, part) };
+                unsafe {
+                    let Ok(sum) = sum.assume_exclusive().into_span() else { continue };
+                    accumulate(Instructions::chosen(), &sum, fresh, contributions, part);
+                }
             }
         });
         Ok(())
@@ -198,9 +201,9 @@ impl ApplyLauncher for Host {
         pieces.for_each_share(workers::count(), &|share| {
             for (at, part) in share.parts() {
                 let (ReceivedShard { elements, to, first }, part) = (&all[at], part.range());
-                let Some(to) = to.writing() else { continue };
                 // SAFETY: the old contents were sent and are read no more, and the shares have different parts.
                 unsafe {
+                    let Ok(to) = to.assume_exclusive().into_span() else { continue };
                     copy(elements.part(&part), &to.part(&(first + part.start..first + part.end)))
                 };
             }
@@ -218,9 +221,11 @@ impl ApplyLauncher for Host {
         if sources.rows(index).is_none() {
             sources.collect(index, &mut contributions);
         }
-        let span = reserved_tensor::span(to)?;
         // SAFETY: the tensor is new, and nobody else has it.
-        unsafe { sources.sum(index, 1, &contributions).write_to(Instructions::chosen(), &span) };
+        unsafe {
+            let to = to.assume_exclusive().into_span()?;
+            sources.sum(index, 1, &contributions).write_to(Instructions::chosen(), &to);
+        }
         Ok(())
     }
 }

@@ -29,8 +29,7 @@ impl Gradients {
         index: usize,
         gradient: Tensor,
     ) -> Result<()> {
-        self.take_part(context)?;
-        let (replica, step) = (context.replica(), context.step_id());
+        let (replica, step) = self.take_part(context)?;
         let (buffer, viewed) = self.writable(replica, step, index)?;
         let variable = &self.variables()[index];
         let GradientBuffer::Dense(dense) = buffer else {
@@ -45,7 +44,7 @@ impl Gradients {
             )));
         }
         self.check_lent(index, &gradient, context)?;
-        let lent = LentGradient::new(step, gradient)?;
+        let lent = LentGradient::new(step, gradient);
         // Under the lock that releasing takes: so a gradient that is lent after the step's end is released, too.
         let refused = {
             let mut held = dense.lent.held.lock();
@@ -102,14 +101,13 @@ impl Gradients {
     ///
     /// An apply does not change a variable to which no replica contributes. Fails as [`Gradients::view_in`] does.
     pub fn discard_in(self: &Arc<Self>, context: &ReplicaContext, index: usize) -> Result<()> {
-        self.take_part(context)?;
-        let step = context.step_id();
-        let (buffer, viewed) = self.writable(context.replica(), step, index)?;
+        let (replica, step) = self.take_part(context)?;
+        let (buffer, viewed) = self.writable(replica, step, index)?;
         if viewed.load(Ordering::Acquire) != step {
             return Ok(());
         }
         viewed.store(0, Ordering::Release);
-        self.replicas[context.replica()].withdrew.store(step, Ordering::Release);
+        self.replicas[replica].withdrew.store(step, Ordering::Release);
         match buffer {
             GradientBuffer::Dense(dense) => drop(dense.lent.take()),
             GradientBuffer::Rows(rows) => rows.pieces().forget(),

@@ -6,9 +6,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::error::Result;
-use crate::kernels::view::Span;
-use crate::optimizer::reserved_tensor::reading_span;
 use crate::tensor::Tensor;
 use parking_lot::Mutex;
 
@@ -24,13 +21,11 @@ pub(super) struct LentSlot {
 pub(super) struct LentGradient {
     step: u64,
     tensor: Tensor,
-    /// All of it, if it lies in host memory.
-    span: Option<Span<'static>>,
 }
 
 impl LentGradient {
-    pub(super) fn new(step: u64, tensor: Tensor) -> Result<LentGradient> {
-        Ok(LentGradient { step, span: reading_span(&tensor)?, tensor })
+    pub(super) fn new(step: u64, tensor: Tensor) -> LentGradient {
+        LentGradient { step, tensor }
     }
 }
 
@@ -43,20 +38,11 @@ impl LentSlot {
     /// The gradient that was lent in `step`. While a step's contributions count, its lent gradients are not
     /// released.
     pub(super) fn tensor(&self, step: u64) -> Option<Tensor> {
-        self.inspect(step, |lent| lent.tensor.clone())
-    }
-
-    /// The same for an apply in host memory.
-    pub(super) fn span(&self, step: u64) -> Option<Span<'static>> {
-        self.inspect(step, |lent| lent.span).flatten()
-    }
-
-    fn inspect<T>(&self, step: u64, inspect: impl FnOnce(&LentGradient) -> T) -> Option<T> {
         // An apply to thousands of variables of which none is lent takes no lock.
         if !self.is_of(step) {
             return None;
         }
-        self.held.lock().as_ref().map(inspect)
+        self.held.lock().as_ref().map(|lent| lent.tensor.clone())
     }
 
     /// Takes the lent gradient out. The caller drops it when no lock is held.

@@ -204,8 +204,7 @@ pub(super) fn check_finite(total: f64, weights: &str) -> Result<()> {
     if total.is_finite() {
         return Ok(());
     }
-    let problem = format!("{weights} have no finite sum; weigh by examples or smaller numbers");
-    Err(Error::invalid("weight", problem))
+    Err(invalid!("weight", "{weights} have no finite sum; weigh by examples or smaller numbers"))
 }
 
 /// A reservation that ends when this is dropped, unless `keep` was called.

@@ -31,7 +31,6 @@ mod plan;
 pub mod reduced;
 mod replica;
 mod report;
-mod reserved_tensor;
 pub mod rmsprop;
 mod row_buffer;
 mod row_sums;

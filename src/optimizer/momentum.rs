@@ -1,6 +1,6 @@
 //! Gradient descent with momentum, also Nesterov's.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::update::rules::RuleKind;
 use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule, check_decay};
 
@@ -34,12 +34,10 @@ impl Momentum {
     /// The same with a `dampening` of gradients, at least 0 and at most 1. Nesterov's momentum has none.
     pub fn dampened(self, dampening: f64) -> Result<Momentum> {
         if !(0.0..=1.0).contains(&dampening) {
-            let problem = format!("{dampening}; must be at least 0 and at most 1");
-            return Err(Error::invalid("dampening", problem));
+            return Err(invalid!("dampening", "{dampening}; must be at least 0 and at most 1"));
         }
         if self.nesterov && dampening != 0.0 {
-            let problem = format!("{dampening}; must be 0 with Nesterov's momentum");
-            return Err(Error::invalid("dampening", problem));
+            return Err(invalid!("dampening", "{dampening}; must be 0 with Nesterov's momentum"));
         }
         Ok(Momentum { dampening, ..self })
     }

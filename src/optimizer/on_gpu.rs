@@ -18,7 +18,6 @@ use crate::optimizer::exchange::shards::{ReceivedShard, Shards};
 use crate::optimizer::gpu_operands::{GpuMemory, GpuOperands, NotFinite, VariableCopies};
 use crate::optimizer::launcher::{ApplyLauncher, Keep};
 use crate::optimizer::means::Means;
-use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::sources::GradientSources;
 use crate::optimizer::workspace::{ApplyItem, ApplyWork};
 use crate::tensor::{DType, Shape, Tensor};
@@ -64,8 +63,8 @@ impl ApplyLauncher for Gpu {
         let dense: Vec<usize> = indices.filter(|&index| sources.rows(index).is_none()).collect();
         let operands = GpuOperands::new(sources, self, dense.iter().copied())?;
         let sums = dense.iter().enumerate().filter_map(|(at, &index)| {
-            let sum = sources.accumulation.memory(index).map(ReservedTensor::address)?;
-            Some((operands.gradient(sources, at, index), sum))
+            let sum = sources.accumulation.memory(index)?;
+            Some((operands.gradient(sources, at, index), sum.place().address))
         });
         let sums: Vec<(Gradient<'_>, Address)> = sums.collect();
         // SAFETY: only this apply, which owns the accumulation, writes the sums.
@@ -173,7 +172,7 @@ impl ApplyLauncher for Gpu {
     fn land(&'static self, all: &[ReceivedShard<'_>]) -> Result<()> {
         all.iter().try_for_each(|ReceivedShard { elements, to, first }| {
             let size = elements.dtype().size();
-            let to = to.address() + (first * size) as Address;
+            let to = to.place().address + (first * size) as Address;
             // SAFETY: the exchange has exclusive access to the gradients, which have these elements.
             unsafe { self.upload(elements.data(), to, elements.elements() * size) }
         })

@@ -13,7 +13,6 @@ use crate::kernels::view::Span;
 use crate::optimizer::gradients_options::GradientsOptions;
 use crate::optimizer::guard::Guard;
 use crate::optimizer::lent::LentSlot;
-use crate::optimizer::reserved_tensor::reading_span;
 use crate::optimizer::rows::ReplicaRows;
 use crate::tensor::red_zone::WIDTH;
 use crate::tensor::slab::{self, CACHE_SHIFT};
@@ -79,7 +78,7 @@ impl DenseBuffer {
             true => None,
             false => Some(Tensor::uninitialized(tensor.dtype(), tensor.shape(), home)?),
         };
-        let span = reading_span(mirror.as_ref().unwrap_or(&tensor))?;
+        let span = held_span(mirror.as_ref().unwrap_or(&tensor));
         Ok(DenseBuffer { tensor, mirror, span, lent: LentSlot::default(), guard })
     }
 
@@ -119,9 +118,15 @@ impl DenseBuffer {
     pub(super) fn span(&self, step: u64) -> Option<Span<'static>> {
         match &self.mirror {
             Some(_) => self.span,
-            None => self.lent.span(step).or(self.span),
+            None => self.lent.tensor(step).map_or(self.span, |lent| held_span(&lent)),
         }
     }
+}
+
+/// All elements of a contiguous tensor, if it lies in host memory.
+fn held_span(tensor: &Tensor) -> Option<Span<'static>> {
+    // SAFETY: the owner of the tensor, a buffer or a gradient that is lent, keeps it as long as the span.
+    tensor.span().ok().map(|span| unsafe { span.held() })
 }
 
 /// A step number for each variable, in cache lines that no other replica writes.

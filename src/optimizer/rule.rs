@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Debug;
 
 use crate::device::DeviceId;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::cuda::Address;
 use crate::kernels::dtype::DType;
 use crate::kernels::update::pass::UpdatePass;
@@ -210,8 +210,7 @@ pub(super) fn check_epsilon(epsilon: f64) -> Result<()> {
     if epsilon.is_finite() && epsilon as f32 > 0.0 {
         return Ok(());
     }
-    let problem = format!("{epsilon}; must be finite and more than 0 as a float32");
-    Err(Error::invalid("epsilon", problem))
+    Err(invalid!("epsilon", "{epsilon}; must be finite and more than 0 as a float32"))
 }
 
 /// Refuses a number that is not finite or is negative.

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::optimizer::rule::{Running, VariableProgress};
 use crate::optimizer::settings::LossScaling;
 use crate::optimizer::state::{Optimizer, OptimizerMemory};
-use crate::optimizer::variable_states::LocalSlot;
+use crate::optimizer::variable_states::{LocalSlot, part_of};
 use crate::strategy::Strategy;
 use crate::tensor::{DType, Tensor};
 use crate::values::variable::Variable;
@@ -64,8 +64,7 @@ fn check_count(count: u64, argument: &'static str) -> Result<()> {
     if count <= MOST_COUNTED {
         return Ok(());
     }
-    let problem = format!("{count}; must be at most {MOST_COUNTED} (2^52), to be counted on from");
-    Err(Error::invalid(argument, problem))
+    Err(invalid!(argument, "{count}; must be at most {MOST_COUNTED} (2^52), to be counted on from"))
 }
 
 impl Optimizer {
@@ -129,11 +128,12 @@ impl Optimizer {
         let state = &mut *self.lock();
         state.variables.forget(self.rule());
         for VariableState { variable, updates, running, slots } in &from.variables {
-            let progress = VariableProgress { updates: *updates, running: *running };
-            state.variables.put(variable, progress)?;
+            let position = state.variables.known_by_parts(variable, self.rule())?;
             for (index, slot) in slots.iter().enumerate() {
-                state.variables.put_own_part(variable, index, slot, self.rule())?;
+                state.variables.put_slot(position, index, slot)?;
             }
+            let of_variable = state.variables.state_mut(position);
+            (of_variable.updates, of_variable.running) = (*updates, *running);
         }
         state.variables.clear_unseen(self.rule())?;
         state.learning_rate = from.learning_rate;
@@ -163,9 +163,12 @@ impl Optimizer {
         // The value is copied first, since the caller's memory may be that of the state.
         let value = copy_to(value, variable.device())?;
         self.between_steps(|state| {
-            state.variables.known(variable, self.rule())?;
-            state.variables.put_slot(variable, index, &value)?;
-            state.variables.show(variable)
+            let position = state.variables.known(variable, self.rule())?;
+            let kept = part_of(&value, &state.variables.state(position).extent)?;
+            state.variables.put_slot(position, index, &kept)?;
+            let updates = &mut state.variables.state_mut(position).updates;
+            *updates = (*updates).max(1);
+            Ok(())
         })
     }
 
@@ -189,8 +192,10 @@ impl Optimizer {
             return Err(invalid!("running", "{scalar}; must be finite"));
         }
         self.between_steps(|state| {
-            state.variables.known(variable, self.rule())?;
-            state.variables.put(variable, progress)
+            let position = state.variables.known(variable, self.rule())?;
+            let of_variable = state.variables.state_mut(position);
+            (of_variable.updates, of_variable.running) = (progress.updates, progress.running);
+            Ok(())
         })
     }
 
@@ -233,8 +238,10 @@ impl Optimizer {
     pub fn check_variable(&self, variable: &Variable) -> Result<()> {
         self.check_strategy_of(variable)?;
         if !matches!(variable.dtype(), DType::Float32 | DType::Float64) {
-            let problem = format!("{variable:?}; optimizers update float32 and float64");
-            return Err(Error::invalid("variable", problem));
+            return Err(invalid!(
+                "variable",
+                "{variable:?}; optimizers update float32 and float64"
+            ));
         }
         Ok(())
     }

@@ -75,8 +75,7 @@ impl LossScaling {
             if value.is_finite() && value as f32 > 0.0 && (value as f32).is_finite() {
                 return Ok(());
             }
-            let problem = format!("{value}; must be more than 0 and finite as a float32");
-            Err(Error::invalid(argument, problem))
+            Err(invalid!(argument, "{value}; must be more than 0 and finite as a float32"))
         };
         positive("loss_scale", self.initial())?;
         let LossScaling::Dynamic {

@@ -11,7 +11,6 @@ use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::replica::{DenseBuffer, GradientBuffer};
-use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::row_sums::{Merged, RowSource};
 use crate::tensor::Tensor;
 use crate::values::variable::Variable;
@@ -65,7 +64,7 @@ impl<'a> GradientSources<'a> {
         }
         self.accumulation.reserve_gradient(index, variable)?;
         let none = || Error::Internal(format!("{variable:?} has no room for its gradient"));
-        self.accumulation.gradient(index).map(|room| room.tensor().clone()).ok_or_else(none)
+        self.accumulation.gradient(index).cloned().ok_or_else(none)
     }
 
     /// Notes that the replicas' contributions are about to be overwritten.
@@ -82,7 +81,7 @@ impl<'a> GradientSources<'a> {
     /// ranks, if they have exchanged it.
     pub(super) fn contributions_on_gpu(&self, index: usize) -> Vec<cuda::GpuContribution> {
         if let Some(gradient) = self.of_all_ranks(index) {
-            return vec![cuda::GpuContribution { gradient: gradient.address(), factor: 1.0 }];
+            return vec![cuda::GpuContribution { gradient: gradient.place().address, factor: 1.0 }];
         }
         let step = self.contributions.step;
         let contribution = |(weight, dense): (f64, &DenseBuffer)| cuda::GpuContribution {
@@ -154,7 +153,7 @@ impl<'a> GradientSources<'a> {
     }
 
     /// The gradient of variable `index`, which is not row-sparse, if all ranks have exchanged it.
-    fn of_all_ranks(&self, index: usize) -> Option<&ReservedTensor> {
+    fn of_all_ranks(&self, index: usize) -> Option<&Tensor> {
         self.accumulation.gradient(index).filter(|_| self.exchanged)
     }
 
@@ -173,7 +172,7 @@ impl<'a> GradientSources<'a> {
     /// The host memory that is reserved for the gradient of variable `index`, where it is kept or exchanged.
     pub(super) fn kept(&self, index: usize) -> Option<Span<'static>> {
         // SAFETY: the memory lives as long as the gradients, and belongs to the apply that has claimed them.
-        self.accumulation.gradient(index)?.reading().map(|gradient| unsafe { gradient.held() })
+        self.accumulation.gradient(index)?.span().ok().map(|gradient| unsafe { gradient.held() })
     }
 
     /// How many elements the gradient of variable `index` has.
@@ -198,7 +197,7 @@ impl<'a> GradientSources<'a> {
     /// Replaces `contributions`, whose capacity is one for each replica, by those of the last run to variable
     /// `index`.
     pub(super) fn collect(&self, index: usize, contributions: &mut Vec<Contribution<'static>>) {
-        let Some(gradient) = self.of_all_ranks(index).and_then(ReservedTensor::reading) else {
+        let Some(Ok(gradient)) = self.of_all_ranks(index).map(Tensor::span) else {
             return self.collect_own(index, contributions);
         };
         contributions.clear();
@@ -241,6 +240,6 @@ impl<'a> GradientSources<'a> {
 
     /// The sum of the runs before the last one, in host memory.
     pub(super) fn accumulated(&self, index: usize) -> Option<Span<'_>> {
-        self.accumulation.of_variable(index).and_then(ReservedTensor::reading)
+        self.accumulation.of_variable(index)?.span().ok()
     }
 }

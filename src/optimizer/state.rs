@@ -380,6 +380,5 @@ pub(super) fn check_learning_rate(learning_rate: f64) -> Result<()> {
     if learning_rate.is_finite() && learning_rate >= 0.0 {
         return Ok(());
     }
-    let problem = format!("{learning_rate}; must be finite and at least 0");
-    Err(Error::invalid("learning_rate", problem))
+    Err(invalid!("learning_rate", "{learning_rate}; must be finite and at least 0"))
 }

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::kernels::prefetch::prefetch;
 use crate::kernels::view::SpanMut;
-use crate::optimizer::reserved_tensor::span;
 use crate::optimizer::rule::{Running, Slot, UpdateRule, VariableProgress};
 use crate::tensor::slab::{self, CACHE_SHIFT, Slab};
 use crate::tensor::storage::Storage;
@@ -49,7 +48,7 @@ pub(super) struct StoredState {
     weights: [Option<SpanMut<'static>>; 2],
     slots: Vec<Tensor>,
     /// The elements that the slots cover: all, or this rank's part.
-    extent: Range<usize>,
+    pub(super) extent: Range<usize>,
     pub(super) running: Running,
     /// How often it was updated; the slots are visible after the first update.
     pub(super) updates: u64,
@@ -88,6 +87,11 @@ impl Variables {
     /// The position of the state of `variable`, if there is any.
     pub(super) fn position(&self, variable: &Variable) -> Option<usize> {
         self.positions.get(&variable.key()).copied()
+    }
+
+    /// The state at `position`, to be changed.
+    pub(super) fn state_mut(&mut self, position: usize) -> &mut StoredState {
+        &mut self.states[position]
     }
 
     /// The states of so many variables from `position` on.
@@ -152,76 +156,17 @@ impl Variables {
         Ok(())
     }
 
-    /// Sets the number of updates and the running scalars of a known variable.
-    pub(super) fn put(&mut self, variable: &Variable, progress: VariableProgress) -> Result<()> {
-        let position = self.position(variable).ok_or_else(|| unknown(variable))?;
-        let state = &mut self.states[position];
-        (state.updates, state.running) = (progress.updates, progress.running);
-        Ok(())
-    }
-
-    /// Copies into slot `index` of a known variable the elements that it keeps, from `value`, which has the
-    /// variable's shape.
-    pub(super) fn put_slot(
-        &mut self,
-        variable: &Variable,
-        index: usize,
-        value: &Tensor,
-    ) -> Result<()> {
-        let position = self.position(variable).ok_or_else(|| unknown(variable))?;
-        let state = &self.states[position];
-        let slot = state.slots.get(index).ok_or_else(|| unknown(variable))?;
+    /// Copies `kept`, contiguous elements, into slot `index` of the variable at `position`, which keeps as many.
+    pub(super) fn put_slot(&mut self, position: usize, index: usize, kept: &Tensor) -> Result<()> {
+        let slot = &self.states[position].slots[index];
         // SAFETY: as in `clear_unseen`.
-        let mut to = unsafe { slot.assume_exclusive() };
-        match state.is_whole() {
-            true => to.copy_from(value),
-            false => to.copy_from(&part_of(value, &state.extent)?),
-        }
-    }
-
-    /// The same with a contiguous tensor of only this rank's part, or of the whole variable if it is not sharded.
-    /// Other parts are dropped.
-    pub(super) fn put_own_part(
-        &mut self,
-        variable: &Variable,
-        index: usize,
-        part: &Tensor,
-        rule: &dyn UpdateRule,
-    ) -> Result<()> {
-        let position = self.known_by_parts(variable, rule)?;
-        let slot = self.states[position].slots.get(index).ok_or_else(|| unknown(variable))?;
-        // SAFETY: as in `clear_unseen`.
-        unsafe { slot.assume_exclusive() }.copy_from(&part.reshape(slot.shape())?)
-    }
-
-    /// Makes a known variable's slots visible, as after an update.
-    pub(super) fn show(&mut self, variable: &Variable) -> Result<()> {
-        let position = self.position(variable).ok_or_else(|| unknown(variable))?;
-        let updates = &mut self.states[position].updates;
-        *updates = (*updates).max(1);
-        Ok(())
+        unsafe { slot.assume_exclusive() }.copy_from(&kept.reshape(slot.shape())?)
     }
 
     /// The position of the state of `variable`, which is made if there is none: of this rank's part, if several
     /// ranks divide the variable. A new state is not visible before the first update.
     pub(super) fn known(&mut self, variable: &Variable, rule: &dyn UpdateRule) -> Result<usize> {
-        match self.position(variable) {
-            Some(position) => Ok(position),
-            None => self.add(variable, rule, own_part(variable)),
-        }
-    }
-
-    /// The same, made of all elements if there is none. An existing state may cover only this rank's part:
-    /// [`Variables::gather_state`].
-    pub(super) fn known_to_all(
-        &mut self,
-        variable: &Variable,
-        rule: &dyn UpdateRule,
-    ) -> Result<usize> {
-        match self.position(variable) {
-            Some(position) => Ok(position),
-            None => self.add(variable, rule, 0..variable.shape().elements()),
-        }
+        self.known_or(variable, rule, own_part(variable))
     }
 
     /// The same, of this rank's part only: if all elements were kept, the other parts are dropped.
@@ -240,19 +185,8 @@ impl Variables {
         Ok(position)
     }
 
-    /// Replaces the slots of the variable at `position` by whole ones, copies of `whole`.
-    pub(super) fn gather_state(
-        &mut self,
-        position: usize,
-        rule: &dyn UpdateRule,
-        whole: &[Tensor],
-    ) -> Result<()> {
-        let elements = self.states[position].variable.shape().elements();
-        self.replace(position, rule, 0..elements, whole)
-    }
-
     /// Replaces the slots of the variable at `position` by copies of these, which cover the elements in `extent`.
-    fn replace(
+    pub(super) fn replace(
         &mut self,
         position: usize,
         rule: &dyn UpdateRule,
@@ -275,12 +209,17 @@ impl Variables {
         Ok(())
     }
 
-    fn add(
+    /// The position of the state of `variable`, which is made of the elements in `extent` if there is none. An existing
+    /// state may cover others.
+    pub(super) fn known_or(
         &mut self,
         variable: &Variable,
         rule: &dyn UpdateRule,
         extent: Range<usize>,
     ) -> Result<usize> {
+        if let Some(position) = self.position(variable) {
+            return Ok(position);
+        }
         let count = rule.slots().len();
         let mut slots = Vec::with_capacity(count);
         for (index, slot) in rule.slots().iter().enumerate() {
@@ -332,14 +271,15 @@ impl Variables {
     }
 }
 
-fn unknown(variable: &Variable) -> Error {
-    Error::Internal(format!("there is no room for the state of {variable:?}"))
-}
-
 impl StoredState {
-    /// Whether the slots are of all elements of the variable.
+    /// How many elements the variable has.
+    pub(super) fn elements(&self) -> usize {
+        self.variable.shape().elements()
+    }
+
+    /// Whether the slots are of all of them.
     pub(super) fn is_whole(&self) -> bool {
-        self.extent.len() == self.variable.shape().elements()
+        self.extent.len() == self.elements()
     }
 
     /// The addresses of the slots of a variable on a GPU.
@@ -388,6 +328,13 @@ impl StoredState {
         }
         Ok(buffer)
     }
+}
+
+/// The span of a tensor that only applies write. The owner of the tensor keeps the span, too.
+fn span(tensor: &Tensor) -> Result<SpanMut<'static>> {
+    // SAFETY: the span is only made here, and not used. Its owner keeps the tensor, too, and only an apply with
+    // exclusive access writes it.
+    unsafe { Ok(tensor.assume_exclusive().into_span()?.held()) }
 }
 
 /// This rank's part of a variable; all of it, if no ranks divide it.

@@ -90,7 +90,7 @@ impl ApplyWork {
             let variable = &sources.variables()[item.index];
             let position = match item.divided {
                 true => variables.known_by_parts(variable, rule)?,
-                false => variables.known_to_all(variable, rule)?,
+                false => variables.known_or(variable, rule, 0..variable.shape().elements())?,
             };
             lacks |= !item.divided && !variables.state(position).is_whole();
             plan.of_variable(item.index).position = Some(position);
@@ -113,7 +113,8 @@ impl ApplyWork {
             });
             let slots = slots.collect::<Result<Vec<_>>>()?;
             if !state.variables.state(position).is_whole() {
-                state.variables.gather_state(position, rule, &slots)?;
+                let elements = state.variables.state(position).elements();
+                state.variables.replace(position, rule, 0..elements, &slots)?;
             }
         }
         Ok(())
@@ -284,7 +285,7 @@ fn prepare_update(
     rates: Rates,
     last: &mut Option<(Rates, Running, Scalars)>,
 ) -> Result<PreparedUpdate> {
-    let [known] = variables.run(position, 1) else { unreachable!("it is known") };
+    let known = variables.state_mut(position);
     let buffer = known.prepare_visible()?;
     if known.is_claimed() {
         return Err(Error::precondition(format!(

@@ -159,8 +159,7 @@ impl Gradients {
     pub fn submit(&self, replica: usize, step: u64, weight: f64) -> Result<()> {
         let own = self.replica_in_step(replica, step)?;
         if !(weight.is_finite() && weight >= 0.0) {
-            let problem = format!("{weight}; must be finite and at least 0");
-            return Err(Error::invalid("weight", problem));
+            return Err(invalid!("weight", "{weight}; must be finite and at least 0"));
         }
         if own.submitted.load(Ordering::Acquire) == step {
             return Err(Error::precondition(format!(

@@ -146,18 +146,16 @@ fn weighted_mean(values: &[Tensor], parts: &[&AssignedPart]) -> Result<Tensor> {
             "the replicas' weights have no finite sum; weigh by examples or smaller numbers"
         ));
     }
-    let not_contiguous = || Error::Internal("a copied value is contiguous, and this is not".into());
     let mut contributions = Vec::with_capacity(values.len());
     for (value, part) in values.iter().zip(parts) {
-        let gradient = value.reading()?.span().ok_or_else(not_contiguous)?;
+        let gradient = value.span()?;
         contributions.push(Contribution { gradient, factor: part.weight });
     }
     let (dtype, shape) = (values[0].dtype(), values[0].shape());
     let mean = Tensor::uninitialized(dtype, shape, values[0].device())?;
     let sum = WeightedSum::new(dtype, shape.elements(), &contributions, total);
     // SAFETY: the tensor is new, and nobody else has it.
-    let span = unsafe { mean.assume_exclusive() }.into_view()?.into_span();
-    let span = span.ok_or_else(not_contiguous)?;
+    let span = unsafe { mean.assume_exclusive() }.into_span()?;
     // SAFETY: as above.
     unsafe { sum.write_to(Instructions::chosen(), &span) };
     Ok(mean)

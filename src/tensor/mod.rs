@@ -50,7 +50,7 @@ pub use crate::kernels::layout::{Layout, MAX_RANK, Shape};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::kernels::view::{View, ViewMut};
+use crate::kernels::view::{Span, SpanMut, View, ViewMut};
 use origin::{BatchShare, Origin};
 use storage::Storage;
 
@@ -283,6 +283,12 @@ impl Tensor {
         Ok(unsafe { View::new(self.address(), self.dtype(), *self.layout()) })
     }
 
+    /// All elements, to be read as by [`Tensor::reading`]. Fails also if they are not contiguous, which the maker of
+    /// the tensor prevents.
+    pub fn span(&self) -> Result<Span<'_>> {
+        self.reading()?.span().ok_or_else(|| not_contiguous(self))
+    }
+
     /// The right to write the elements, if nobody else has this tensor or another tensor over the same memory, and
     /// the library has allocated the memory.
     pub fn get_mut(&mut self) -> Option<TensorMut<'_>> {
@@ -382,6 +388,12 @@ impl<'a> TensorMut<'a> {
         Ok(unsafe { ViewMut::new(tensor.address(), tensor.dtype(), *tensor.layout()) })
     }
 
+    /// All elements, to be written. Fails as [`TensorMut::writing`] and [`Tensor::span`] do.
+    pub fn into_span(self) -> Result<SpanMut<'a>> {
+        let tensor = self.tensor;
+        self.into_view()?.into_span().ok_or_else(|| not_contiguous(tensor))
+    }
+
     /// Fails with INVALID_ARGUMENT for read-only memory and for layouts in which two positions share an element.
     fn check_writable(&self) -> Result<()> {
         let tensor = self.tensor;
@@ -398,6 +410,10 @@ impl<'a> TensorMut<'a> {
         }
         Ok(())
     }
+}
+
+fn not_contiguous(tensor: &Tensor) -> Error {
+    Error::Internal(format!("{tensor:?} is not contiguous"))
 }
 
 /// The parts of a tensor, for [`Tensor::try_replace`].

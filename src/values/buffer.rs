@@ -21,7 +21,7 @@ use crate::kernels::float::narrow::narrow_all;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Tensor};
-use crate::values::copies::{Copies, VariableCopy, memory_of, not_contiguous};
+use crate::values::copies::{Copies, VariableCopy, memory_of};
 use crate::values::shown::Shown;
 use parking_lot::Mutex;
 
@@ -130,9 +130,7 @@ impl VariableBuffer {
             // SAFETY: as above.
             on_gpu(gpu, |launcher| unsafe { launcher.convert(&from, &to) })?;
         } else {
-            let from = elements.reading()?.span().ok_or_else(not_contiguous)?;
-            let mut to = to.writing()?.into_span().ok_or_else(not_contiguous)?;
-            narrow_all(Instructions::chosen(), from, &mut to);
+            narrow_all(Instructions::chosen(), elements.span()?, &mut to.into_span()?);
         }
         copy.set_current(true);
         Ok(&copy.tensor)

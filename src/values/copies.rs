@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::device::DeviceId;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Tensor};
 
@@ -80,10 +80,7 @@ impl Copies {
         let span = match device.is_host_memory() {
             // SAFETY: the span is kept with the tensor. Updates use it, and during them the strategy lets nobody else
             // use the variable.
-            true => unsafe {
-                let span = tensor.assume_exclusive().into_view()?.into_span();
-                Some(span.ok_or_else(not_contiguous)?.held())
-            },
+            true => Some(unsafe { tensor.assume_exclusive().into_span()?.held() }),
             false => None,
         };
         let mut place = &self.first;
@@ -119,8 +116,4 @@ impl Copies {
         self.first = OnceLock::new();
         tensors
     }
-}
-
-pub(super) fn not_contiguous() -> Error {
-    Error::Internal("a variable and its copies are contiguous, and this is not".into())
 }

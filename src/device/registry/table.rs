@@ -246,8 +246,7 @@ fn check_count(count: u32, what: &str, most: u32, parts: &str) -> Result<()> {
     if (1..=most).contains(&count) {
         return Ok(());
     }
-    let problem = format!("{count}; {what} can be 1 to {most} logical {parts}");
-    Err(Error::invalid("count", problem))
+    Err(invalid!("count", "{count}; {what} can be 1 to {most} logical {parts}"))
 }
 
 /// Devices that are in use and so must not vanish. Dropping this ends the hold.

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::executor::workers;
 use crate::kernels::copy::layouts::{check_same, tiles};
 use crate::kernels::dtype::{DType, Element, for_wrapping};
@@ -50,8 +50,7 @@ pub(in crate::kernels) fn check_combined(
         return Ok(());
     }
     let what = if subtracts { "subtracted" } else { "added" };
-    let problem = format!("bool values cannot be {what}; convert them to numbers first");
-    Err(Error::invalid("dtype", problem))
+    Err(invalid!("dtype", "bool values cannot be {what}; convert them to numbers first"))
 }
 
 fn combine_by<T: Element>(

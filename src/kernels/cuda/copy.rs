@@ -39,25 +39,15 @@ impl CopyEntry {
         }
     }
 
-    /// The same bytes in the widest pieces that a kernel can copy, and the width of the pieces.
+    /// The same bytes in the widest pieces that a kernel can copy, if both sides are dense, and the width of the
+    /// pieces. Kernels do not look at the axes then.
     fn widest(self, width: u64) -> (CopyEntry, u64) {
-        for &wide in WIDTHS.iter().rev().filter(|&&wide| wide > width) {
-            let group = wide / width;
-            let aligned = self.from.is_multiple_of(wide) && self.to.is_multiple_of(wide);
-            if aligned
-                && self.from_runs.is_in_groups_of(group)
-                && self.to_runs.is_in_groups_of(group)
-            {
-                let copy = CopyEntry {
-                    elements: self.elements / group,
-                    from_runs: self.from_runs.in_groups_of(group),
-                    to_runs: self.to_runs.in_groups_of(group),
-                    ..self
-                };
-                return (copy, wide);
-            }
-        }
-        (self, width)
+        let is_dense = self.from_runs.is_dense() && self.to_runs.is_dense();
+        let bytes = self.elements * width;
+        let fits = |wide: u64| [self.from, self.to, bytes].iter().all(|at| at.is_multiple_of(wide));
+        let wide = WIDTHS.into_iter().rev().find(|&wide| wide > width && is_dense && fits(wide));
+        let width = wide.unwrap_or(width);
+        (CopyEntry { elements: bytes / width, ..self }, width)
     }
 }
 
@@ -98,8 +88,8 @@ impl KernelLauncher<'_> {
             bits: bits(place.dtype, value),
             runs: GpuRuns::new(&place.layout),
         };
-        let (fill, width) = fill.widest(place.dtype.size() as u64);
-        let (kernel, fills) = (format!("umbo_fill_{width}"), std::iter::once(fill));
+        let kernel = format!("umbo_fill_{}", place.dtype.size());
+        let fills = std::iter::once(fill);
         // SAFETY: the caller's promise.
         unsafe { self.over_items(&kernel, fills, |fill| fill.elements, &[]) }
     }
@@ -151,22 +141,5 @@ impl KernelLauncher<'_> {
     ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.over_items(kernel, copies, |copy| copy.elements, after) }
-    }
-}
-
-impl Fill {
-    /// The same bytes in the widest pieces that a kernel can fill.
-    fn widest(self, width: u64) -> (Fill, u64) {
-        let (mut fill, mut width) = (self, width);
-        while width < 8 {
-            if !(fill.to.is_multiple_of(2 * width) && fill.runs.is_in_groups_of(2)) {
-                break;
-            }
-            fill.bits |= fill.bits << (8 * width);
-            fill.runs = fill.runs.in_groups_of(2);
-            fill.elements /= 2;
-            width *= 2;
-        }
-        (fill, width)
     }
 }

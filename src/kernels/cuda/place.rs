@@ -55,48 +55,16 @@ impl GpuRuns {
         };
         for (size, stride) in runs.axes().rev() {
             let axis = MAX_RANK - 1 - all.axes as usize;
-            all.set_axis(axis, size as u64, stride as u64);
+            (all.sizes[axis], all.strides[axis]) = (size as u64, stride as u64);
+            (all.factors[axis], all.shifts[axis]) = divisor(size as u64);
             all.axes += 1;
         }
         all
     }
 
-    fn set_axis(&mut self, axis: usize, size: u64, stride: u64) {
-        (self.sizes[axis], self.strides[axis]) = (size, stride);
-        (self.factors[axis], self.shifts[axis]) = divisor(size);
-    }
-
     /// Whether the elements lie densely, in order.
     pub(super) fn is_dense(&self) -> bool {
         self.dense != 0
-    }
-
-    /// Whether the elements can be grouped: each group has `count` neighbours in row-major order, which lie side by
-    /// side, and the distances between groups are multiples of `count`.
-    pub(super) fn is_in_groups_of(&self, count: u64) -> bool {
-        let first = MAX_RANK - self.axes as usize;
-        let inner = MAX_RANK - 1;
-        self.strides[inner] == 1
-            && self.sizes[inner].is_multiple_of(count)
-            && self.strides[first..inner].iter().all(|stride| stride.is_multiple_of(count))
-    }
-
-    /// The same layout with such groups as elements.
-    pub(super) fn in_groups_of(mut self, count: u64) -> GpuRuns {
-        let inner = MAX_RANK - 1;
-        self.set_axis(inner, self.sizes[inner] / count, 1);
-        let first = MAX_RANK - self.axes as usize;
-        self.strides[first..inner].iter_mut().for_each(|stride| *stride /= count);
-        if self.sizes[inner] == 1 && self.axes > 1 {
-            // Axes of size 1 are left out.
-            self.sizes.copy_within(first..inner, first + 1);
-            self.strides.copy_within(first..inner, first + 1);
-            self.factors.copy_within(first..inner, first + 1);
-            self.shifts.copy_within(first..inner, first + 1);
-            self.set_axis(first, 1, 1);
-            self.axes -= 1;
-        }
-        self
     }
 }
 
@@ -121,7 +89,6 @@ pub(super) fn divisor(size: u64) -> (u64, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::layout::Shape;
 
     #[test]
     fn multiplications_divide() {
@@ -141,16 +108,5 @@ mod tests {
                 assert_eq!(quotient, number / size, "{number} / {size}");
             }
         }
-    }
-
-    #[test]
-    fn groups_are_elements() {
-        let layout = Layout::strided(Shape::new(&[3, 2, 8]).unwrap(), &[64, 16, 1]).unwrap();
-        let runs = GpuRuns::new(&layout);
-        assert!(runs.is_in_groups_of(8) && !runs.is_in_groups_of(16) && !runs.is_dense());
-        let grouped = Layout::strided(Shape::new(&[3, 2, 2]).unwrap(), &[16, 4, 1]).unwrap();
-        assert_eq!(runs.in_groups_of(4), GpuRuns::new(&grouped));
-        let single = Layout::strided(Shape::new(&[3, 2, 1]).unwrap(), &[8, 2, 1]).unwrap();
-        assert_eq!(runs.in_groups_of(8), GpuRuns::new(&single));
     }
 }

@@ -115,10 +115,7 @@ pub(in crate::kernels) fn check_operands(
     check_output(op, first.0, output.0)?;
     match output.1 == first.1 {
         true => Ok(()),
-        false => {
-            let problem = format!("shape {}; the result has {}", output.1, first.1);
-            Err(Error::invalid("output", problem))
-        }
+        false => Err(invalid!("output", "shape {}; the result has {}", output.1, first.1)),
     }
 }
 
@@ -137,8 +134,7 @@ pub fn result_dtype(op: ReduceOp, dtype: DType) -> Result<DType> {
 pub(super) fn check_output(op: ReduceOp, dtype: DType, output: DType) -> Result<()> {
     let expected = result_dtype(op, dtype)?;
     if output != expected {
-        let problem = format!("{output}; the {} of {dtype} is {expected}", op.name());
-        return Err(Error::invalid("output", problem));
+        return Err(invalid!("output", "{output}; the {} of {dtype} is {expected}", op.name()));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::slice;
 
 use half::{bf16, f16};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::executor::workers;
 use crate::kernels::dtype::{Element, for_numeric};
 use crate::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
@@ -83,8 +83,7 @@ pub fn scatter(op: ScatterOp, values: &View, indices: &[i64], target: &mut ViewM
         each_operation! { Add Subtract Multiply Divide Minimum Maximum Update }
     }, else {
         if op != ScatterOp::Update {
-            let problem = format!("{} of bool; only scatter_update takes bool", op.name());
-            return Err(Error::invalid("dtype", problem));
+            return Err(invalid!("dtype", "{} of bool; only scatter_update takes bool", op.name()));
         }
         each_row(values, indices, target, row, |_: u8, from| from);
     });

@@ -13,7 +13,6 @@ use crate::error::Result;
 use crate::kernels::cuda::{Address, GpuContribution, GpuPlace, Gradient, on_gpu};
 use crate::kernels::dtype::DType;
 use crate::kernels::layout::{Layout, Shape};
-use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::sources::GradientSources;
 use crate::strategy::ranks::Collective;
 
@@ -131,7 +130,7 @@ impl Shards {
             self.gathered(0, places(gathered.address()))
         {
             let item = &self.items[*item];
-            let Some(to) = item.landing.as_ref().map(ReservedTensor::address) else { continue };
+            let Some(to) = item.landing.as_ref().map(|to| to.place().address) else { continue };
             let layout = Layout::row_major(Shape::new(&[range.len()])?);
             let place = |address| GpuPlace { address, dtype: item.dtype, layout };
             let to = to + (range.start * item.dtype.size()) as Address;

@@ -41,7 +41,6 @@ use crate::optimizer::launcher::ApplyLauncher;
 use crate::optimizer::launchers::launcher_of;
 use crate::optimizer::means::Means;
 use crate::optimizer::plan::TreatmentPlan;
-use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::rule::UpdateRule;
 use crate::optimizer::sources::GradientSources;
 use crate::optimizer::state::OptimizerMemory;
@@ -310,8 +309,7 @@ impl<'a> Exchange<'a> {
             return Ok(None);
         }
         shards.exchange(&mut collective, sources, launcher, &mut memory, true)?;
-        let landing = shards.items.first().and_then(|item| item.landing.as_ref());
-        Ok(landing.map(ReservedTensor::tensor).cloned())
+        Ok(shards.items.first().and_then(|item| item.landing.clone()))
     }
 }
 

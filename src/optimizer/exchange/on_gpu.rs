@@ -11,7 +11,6 @@ use crate::error::Result;
 use crate::kernels::cuda::{Address, GpuContribution, GpuPlace, Gradient, on_gpu};
 use crate::kernels::dtype::DType;
 use crate::kernels::layout::{Layout, Shape};
-use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::sources::GradientSources;
 use crate::tensor::Tensor;
 
@@ -95,8 +94,7 @@ impl Shards {
                 if item.sent == Sent::Sum {
                     let accumulated = sources.accumulation.of_variable(item.index);
                     let offset = (range.start * size_of::<f64>()) as Address;
-                    let accumulated =
-                        accumulated.map(ReservedTensor::address).map(|sum| sum + offset);
+                    let accumulated = accumulated.map(|sum| sum.place().address + offset);
                     if accumulated.is_some() || !contributions.is_empty() {
                         let gradient = Gradient {
                             dtype: item.dtype,

@@ -16,7 +16,6 @@ use crate::kernels::dtype::DType;
 use crate::kernels::update::chunks::{ChunkSums, TILE};
 use crate::kernels::update::rules::SUMS;
 use crate::kernels::view::Span;
-use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::sources::GradientSources;
 use crate::strategy::ranks::Ranks;
 use crate::tensor::Tensor;
@@ -58,13 +57,13 @@ pub(in crate::optimizer) struct ShardedVariable {
     pub(super) sharding: VariableSharding,
     pub(super) elements: usize,
     /// The destination of this rank's part of the gradient, or of the gradients of all parts.
-    pub(super) landing: Option<ReservedTensor>,
+    pub(super) landing: Option<Tensor>,
 }
 
 /// Elements received from a rank, from element `first` of a variable on, and their destination.
 pub(in crate::optimizer) struct ReceivedShard<'a> {
     pub elements: Span<'a>,
-    pub to: &'a ReservedTensor,
+    pub to: &'a Tensor,
     pub first: usize,
 }
 
@@ -211,7 +210,7 @@ impl Shards {
     /// Sets the destination of each variable's gradient to what `landing` returns.
     pub fn land(&mut self, mut landing: impl FnMut(usize) -> Result<Tensor>) -> Result<()> {
         self.items.iter_mut().try_for_each(|item| {
-            item.landing = Some(ReservedTensor::of(landing(item.index)?)?);
+            item.landing = Some(landing(item.index)?);
             Ok(())
         })
     }
@@ -239,7 +238,7 @@ impl ShardedVariable {
     /// The received gradient, in host memory, for as long as the overwritten gradients are claimed.
     pub fn gradient(&self) -> Option<Span<'static>> {
         // SAFETY: the apply that has claimed the gradients keeps them, and the received elements in them.
-        self.landing.as_ref()?.reading().map(|gradient| unsafe { gradient.held() })
+        self.landing.as_ref()?.span().ok().map(|gradient| unsafe { gradient.held() })
     }
 
     pub(super) fn wire_size(&self) -> usize {

@@ -88,7 +88,9 @@ impl Shards {
                     return Some(span_mut(take(&mut to, bytes), item.dtype));
                 }
                 // SAFETY: the old contents were sent, and the exchange has exclusive access to the gradients.
-                Some(unsafe { item.landing.as_ref()?.writing()?.part(range) })
+                Some(unsafe {
+                    item.landing.as_ref()?.assume_exclusive().into_span().ok()?.part(range)
+                })
             };
             let places: Vec<_> = own.iter().map(place).collect();
             self.add_up(round, sources, receive, &places);

@@ -3,8 +3,6 @@
 
 #![expect(unsafe_code, reason = "parts are received into memory that reductions read")]
 
-use std::ops::Range;
-
 use super::collective_call::{Call, zeros};
 use super::descriptor::CollectiveKind;
 use super::group::Ranks;
@@ -15,12 +13,10 @@ use crate::device::DeviceId;
 use crate::error::Result;
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
+use crate::values::sharding::Loads;
 
 /// A component is large from this many bytes on.
 const LARGE: usize = 64 << 10;
-
-/// Parts begin at multiples of this many elements.
-const BLOCK: usize = 64;
 
 /// The components of a leaf that is a per-replica value of large tensors, all alike.
 pub(crate) fn large_components(leaf: &Value) -> Option<&[Tensor]> {
@@ -38,8 +34,8 @@ impl Ranks {
     pub(crate) fn reduce_large(&self, op: ReduceOp, components: &[Tensor]) -> Result<Tensor> {
         let (rank, size, host) = (self.rank(), self.size(), DeviceId::HOST);
         let (dtype, shape) = (components[0].dtype(), components[0].shape());
-        let of_rank = |rank: usize| part_of(shape.elements(), rank, size);
-        let counts = |of_one: usize| (0..size).map(move |rank| of_rank(rank).len() * of_one);
+        let parts = Loads::new(size).divide(rank, shape.elements(), dtype.size());
+        let counts = |of_one: usize| parts.parts().map(|part| part.len() * of_one).collect();
         // All memory is reserved before the exchange.
         let prepare = || {
             let row = Shape::new(&[shape.elements()])?;
@@ -47,7 +43,7 @@ impl Ranks {
             let flat = components.iter().map(flat).collect::<Result<Vec<_>>>()?;
             let mut send = zeros(components.len() * shape.bytes(dtype)?)?;
             let mut to = send.as_mut_slice();
-            for part in (0..size).map(of_rank) {
+            for part in parts.parts() {
                 for component in &flat {
                     let slice = component.slice(0, part.start, part.end, 1)?;
                     let (place, rest) = to.split_at_mut(slice.bytes());
@@ -55,7 +51,7 @@ impl Ranks {
                     to = rest;
                 }
             }
-            let (all, own) = (self.num_replicas(), of_rank(rank).len());
+            let (all, own) = (self.num_replicas(), parts.own().len());
             let received = Tensor::uninitialized(dtype, Shape::new(&[all * own])?, host)?;
             let of_replica = |at| received.slice(0, at * own, (at + 1) * own, 1);
             let terms = (0..all).map(of_replica).collect::<Result<Vec<_>>>()?;
@@ -72,8 +68,8 @@ impl Ranks {
         let call = Call::to(CollectiveKind::Reduce, &what).agreeing(&quantities);
         let (mut collective, (send, received, batch, part, result)) =
             self.start_collective(call, prepare())?;
-        let send_counts: Vec<usize> = counts(components.len() * dtype.size()).collect();
-        let own = of_rank(rank).len() * dtype.size();
+        let send_counts: Vec<usize> = counts(components.len() * dtype.size());
+        let own = parts.own().len() * dtype.size();
         let receive_counts: Vec<usize> = self.replicas().iter().map(|count| count * own).collect();
         // SAFETY: the memory belongs to this call, and the batch, which reads it, has not run yet.
         let to = Incoming::Host(unsafe { bytes_of(&received) });
@@ -84,19 +80,10 @@ impl Ranks {
             batch.run();
             (bytes_of(&part), bytes_of(&result))
         };
-        let counts: Vec<usize> = counts(result.dtype().size()).collect();
+        let counts: Vec<usize> = counts(result.dtype().size());
         collective.all_gather_into(Outgoing::Host(part), Incoming::Host(to), &counts)?;
         Ok(result)
     }
-}
-
-/// The elements that rank `rank` reduces.
-fn part_of(elements: usize, rank: usize, size: usize) -> Range<usize> {
-    let boundary = |rank: usize| match rank == size {
-        true => elements,
-        false => (elements as u128 * rank as u128 / size as u128) as usize / BLOCK * BLOCK,
-    };
-    boundary(rank)..boundary(rank + 1)
 }
 
 /// The bytes of a contiguous tensor in host memory.
