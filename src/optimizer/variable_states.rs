@@ -54,8 +54,9 @@ pub(super) struct StoredState {
     pub(super) updates: u64,
     /// An update was prepared and is neither committed nor dropped.
     claimed: bool,
-    /// A GPU holds the variable. The variable is not read for this: it may be one of thousands.
-    on_gpu: bool,
+    /// Applies that are prepared are counted in the variable: a GPU holds it, or ranks divide it. The variable is not
+    /// read for this: it may be one of thousands.
+    is_counted: bool,
     /// Its first buffer and its slots lie right behind those of the state before, and have as many elements.
     follows: bool,
 }
@@ -244,7 +245,7 @@ impl Variables {
         });
         self.states.push(StoredState {
             follows,
-            on_gpu: !variable.device().is_host_memory(),
+            is_counted: !variable.device().is_host_memory() || variable.sharding().is_some(),
             variable: variable.clone(),
             weights: [None, None],
             slots,
@@ -305,7 +306,7 @@ impl StoredState {
     /// An update was prepared.
     pub(super) fn claim(&mut self) {
         self.claimed = true;
-        if self.on_gpu {
+        if self.is_counted {
             self.variable.note_update_ahead(true);
         }
     }
@@ -313,7 +314,7 @@ impl StoredState {
     /// The update is committed or dropped.
     pub(super) fn release(&mut self) {
         self.claimed = false;
-        if self.on_gpu {
+        if self.is_counted {
             self.variable.note_update_ahead(false);
         }
     }

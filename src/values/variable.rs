@@ -61,7 +61,8 @@ struct VariableInner {
     /// Whether a buffer has, or is about to have, a low-precision copy. An apply to thousands of small variables
     /// reads this flag, which is in memory that it reads anyway, before it reads the buffers.
     has_copies: AtomicBool,
-    /// If a GPU holds the variable: how many applies to it are prepared and neither done nor dropped.
+    /// If a GPU holds the variable, or ranks divide it: how many applies to it are prepared and neither done nor
+    /// dropped.
     updates_ahead: AtomicU32,
     /// Whether a warning was logged that this variable got one component of a per-replica value.
     has_warned: AtomicBool,

@@ -173,8 +173,6 @@ impl Scene {
         assert_eq!(finding.text.contains(&copy), is_copy, "{context}");
         assert!(finding.text.contains("and became 7."), "{context}");
         assert!(!report.equivalent && !report.text.contains("they share"), "{context}");
-        let guesses = [Verdict::NotRepeatable, Verdict::Different];
-        assert!(report.findings.iter().all(|finding| !guesses.contains(&finding.verdict)));
         self.is_seen_as(&values, &what);
     }
 
