@@ -45,7 +45,7 @@ pub use report::{Finding, Report, Subject, Verdict};
 use crate::error::{Error, Result};
 use crate::input;
 use crate::optimizer::Gradients;
-use crate::strategy::context::require_cross_replica_of;
+use crate::strategy::context::require_cross_replica;
 use crate::strategy::{ReplicaContext, Strategy};
 use crate::values::Value;
 use dry_run::DryRun;
@@ -82,7 +82,7 @@ pub fn check(
              runs",
         ));
     }
-    require_cross_replica_of(strategy.id())?;
+    require_cross_replica(strategy.id())?;
     if gradients.is_some_and(|gradients| gradients.strategy() != strategy.id()) {
         return Err(invalid!(
             "gradients",

@@ -53,19 +53,12 @@ pub fn umbo_checkpoint_manager_create(
 }
 
 fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOptions> {
-    let every_steps = match options.every_steps {
-        UMBO_INFINITE => None,
-        steps @ 1.. => Some(steps as u64),
-        steps => {
-            let problem = format!("{steps}; must be at least 1, or UMBO_INFINITE (-1)");
-            return Err(Error::invalid("options.every_steps", problem));
-        }
-    };
+    let every_steps = least_unless(options.every_steps, 1, "UMBO_INFINITE", "options.every_steps")?;
     Ok(ManagerOptions {
         max_to_keep: positive(options.max_to_keep, "options.max_to_keep")?,
         max_best_to_keep: natural(options.max_best_to_keep, "options.max_best_to_keep")?,
         larger_is_better: flag(options.larger_is_better, "options.larger_is_better")?,
-        every_steps,
+        every_steps: every_steps.map(|steps| steps as u64),
         every: duration(options.every_seconds, "options.every_seconds", true)?,
         asynchronous: flag(options.asynchronous, "options.asynchronous")?,
         start_fresh: flag(options.start_fresh, "options.start_fresh")?,

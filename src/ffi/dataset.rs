@@ -33,17 +33,6 @@ pub fn umbo_dataset_zip(
     zipped.write(make(Dataset::zip(&datasets, names.as_deref())?)?);
 }
 
-/// The core's buffer size, where 0 is the whole dataset.
-fn shuffle_buffer(size: i64) -> Result<i64> {
-    match size {
-        UMBO_ALL => Ok(0),
-        1.. => Ok(size),
-        _ => {
-            Err(invalid!("options.buffer_capacity", "{size}; must be 1 or more, or UMBO_ALL (-1)"))
-        }
-    }
-}
-
 /// Puts the elements in random order.
 ///
 /// @param[in] options The buffer, the seed, and whether passes differ; `options` may be NULL.
@@ -53,8 +42,10 @@ fn shuffle_buffer(size: i64) -> Result<i64> {
 /// allocates it.
 #[c_call(transforms(dataset), options(options))]
 pub fn umbo_dataset_shuffle(dataset: *mut *mut umbo_dataset, options: *const umbo_shuffle_options) {
+    let capacity = least_unless(options.buffer_capacity, 1, "UMBO_ALL", "options.buffer_capacity")?;
     dataset.shuffle(&ShuffleOptions {
-        buffer_size: shuffle_buffer(options.buffer_capacity)?,
+        // In the core 0 is the whole dataset.
+        buffer_size: capacity.unwrap_or(0),
         seed: options.seed,
         keep_order_each_pass: flag(options.keep_order_each_pass, "options.keep_order_each_pass")?,
     })

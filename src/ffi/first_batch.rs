@@ -1,6 +1,7 @@
 //! What UMBO_CHECK=1 needs to know of programs that write their own loop: which element a pass has
 //! begun with, and which gradients a strategy has. Without the variable nothing is noted.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use crate::equivalence;
@@ -14,12 +15,12 @@ use parking_lot::Mutex;
 
 struct NotedElement {
     /// By the id of their strategy: elements with which passes have begun, and that no run has got yet.
-    elements: Vec<(u64, Value)>,
+    elements: BTreeMap<u64, Value>,
     gradients: Vec<Weak<Gradients>>,
 }
 
 static NOTED: Mutex<NotedElement> =
-    Mutex::new(NotedElement { elements: Vec::new(), gradients: Vec::new() });
+    Mutex::new(NotedElement { elements: BTreeMap::new(), gradients: Vec::new() });
 
 /// A program has made gradients.
 pub(super) fn note_gradients(gradients: &Arc<Gradients>) {
@@ -38,12 +39,7 @@ pub(super) fn next_noted(iterator: &PassIterator) -> Result<Option<Value>> {
         && iterator.begins()
     {
         iterator.note_begun();
-        let mut noted = NOTED.lock();
-        let before = noted.elements.iter().position(|&(of, _)| of == strategy);
-        let before = before.map(|place| noted.elements.swap_remove(place));
-        noted.elements.push((strategy, element.clone()));
-        drop(noted);
-        // Its memory may be the caller's, whose function then runs.
+        let before = NOTED.lock().elements.insert(strategy, element.clone());
         drop(before);
     }
     Ok(Some(element))
@@ -57,9 +53,9 @@ pub(super) fn check_run(
 ) -> Result<()> {
     let Some(args) = args.filter(|_| CHECK.is_on()) else { return Ok(()) };
     let mut noted = NOTED.lock();
-    let begins = |(of, element): &(u64, Value)| *of == strategy.id() && element.is_same(args);
-    let place = noted.elements.iter().position(begins);
-    let Some(element) = place.map(|place| noted.elements.swap_remove(place)) else { return Ok(()) };
+    let begins = noted.elements.get(&strategy.id()).is_some_and(|element| element.is_same(args));
+    let element = begins.then(|| noted.elements.remove(&strategy.id())).flatten();
+    let Some(element) = element else { return Ok(()) };
     let gradients: Vec<_> = noted.gradients.iter().filter_map(Weak::upgrade).collect();
     drop(noted);
     let of_strategy = |gradients: &&Arc<Gradients>| gradients.strategy() == strategy.id();
@@ -78,7 +74,7 @@ pub(super) fn check_run(
     };
     if checked.is_err() {
         // A run of the same step again says it again.
-        NOTED.lock().elements.push(element);
+        NOTED.lock().elements.insert(strategy.id(), element);
     }
     checked
 }

@@ -1,7 +1,5 @@
 //! The library as a whole: its version, what it can do here, what is in use.
 
-use std::ffi::CStr;
-
 use super::hazard;
 use super::prelude::*;
 use crate::device::cuda::gpu;
@@ -36,33 +34,19 @@ pub type umbo_log_fn = Option<
     ),
 >;
 
-const VERSION: &CStr =
-    match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
-        Ok(version) => version,
-        Err(_) => panic!("a version has no NUL"),
-    };
-
-const fn number(text: &str) -> u32 {
-    match u32::from_str_radix(text, 10) {
-        Ok(number) => number,
-        Err(_) => panic!("a part of the version is not a number"),
-    }
-}
-
-const VERSION_NUMBER: u32 = number(env!("CARGO_PKG_VERSION_MAJOR")) * 1_000_000
-    + number(env!("CARGO_PKG_VERSION_MINOR")) * 1_000
-    + number(env!("CARGO_PKG_VERSION_PATCH"));
-
 /// Gets the version of the loaded library, such as "0.1.0". UMBO_VERSION is that of the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_version() -> *const c_char {
-    VERSION.as_ptr()
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
 /// Gets the version of the loaded library: major * 1000000 + minor * 1000 + patch.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_version_number() -> u32 {
-    VERSION_NUMBER
+    let number = |text: &str| text.parse().unwrap_or(0);
+    number(env!("CARGO_PKG_VERSION_MAJOR")) * 1_000_000
+        + number(env!("CARGO_PKG_VERSION_MINOR")) * 1_000
+        + number(env!("CARGO_PKG_VERSION_PATCH"))
 }
 
 /// Sets where log messages go, in place of standard error.

@@ -12,7 +12,7 @@ pub(crate) use super::callback::{self, must_store, stored};
 pub(crate) use super::constants::{Constant, constants, one_of};
 pub(crate) use super::handle::{self, LentHandle, make, reserve};
 pub(crate) use super::options::{self, c_struct};
-pub(crate) use super::special_numbers::{duration, unless};
+pub(crate) use super::special_numbers::{duration, least_unless, unless};
 pub(crate) use super::user_data::UserData;
 pub(crate) use super::*;
 pub(crate) use crate::error::{Error, Result};

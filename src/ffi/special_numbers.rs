@@ -19,6 +19,20 @@ pub(crate) fn unless(number: f64, special: i64) -> Option<f64> {
     (number != special as f64).then_some(number)
 }
 
+/// The number, which is at least `least`; `None` if it is the special one of this name, -1.
+pub(crate) fn least_unless(
+    number: i64,
+    least: i64,
+    special: &str,
+    argument: &'static str,
+) -> Result<Option<i64>> {
+    match number {
+        -1 => Ok(None),
+        _ if number >= least => Ok(Some(number)),
+        _ => Err(invalid!(argument, "{number}; must be {least} or more, or {special} (-1)")),
+    }
+}
+
 /// A duration in seconds; `None` for one without end, and for one that is too long to be counted.
 pub(crate) fn duration(
     seconds: f64,

@@ -142,13 +142,14 @@ pub fn umbo_train_epoch(
         (None, Some(_)) => return Err(alone("optimizer", "gradients")),
     };
     let metrics = get_optional(options.metrics, "options.metrics")?;
+    let max_steps = least_unless(options.max_steps, 0, "UMBO_ALL", "options.max_steps")?;
     let epoch = Epoch {
         strategy: &strategy,
         iterator: &iterator,
         update,
         metrics: metrics.as_deref(),
         limits: limits_from(options.timeout_seconds, options.cancellation)?,
-        max_steps: max_steps(options.max_steps)?,
+        max_steps: max_steps.map(|steps| steps as u64),
         flush: flag(options.flush, "options.flush")?,
         keep_metrics: flag(options.keep_metrics, "options.keep_metrics")?,
         reset: flag(options.reset_iterator, "options.reset_iterator")?,
@@ -191,12 +192,4 @@ pub fn umbo_train_epoch(
 
 fn alone(argument: &'static str, other: &str) -> Error {
     invalid!(argument, "there is none, but {other}; give both, or neither to evaluate")
-}
-
-fn max_steps(steps: i64) -> Result<Option<u64>> {
-    match steps {
-        UMBO_ALL => Ok(None),
-        0.. => Ok(Some(steps as u64)),
-        _ => Err(invalid!("options.max_steps", "{steps}; must be 0 or more, or UMBO_ALL (-1)")),
-    }
 }

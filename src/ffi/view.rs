@@ -43,18 +43,8 @@ pub struct umbo_view {
 }
 
 /// The view of nothing, for places where there is no memory to look at.
-pub(crate) const NO_VIEW: umbo_view = umbo_view {
-    data: std::ptr::null(),
-    mutable_data: std::ptr::null_mut(),
-    element_bytes: 0,
-    dtype: UMBO_DTYPE_NONE,
-    ndim: 0,
-    device: umbo_device { r#type: 0, ordinal: 0 },
-    flags: 0,
-    shape: [0; 8],
-    strides: [0; 8],
-    reserved: [0; 3],
-};
+// SAFETY: all zero is a value of the struct, which has pointers and numbers.
+pub(crate) const NO_VIEW: umbo_view = unsafe { std::mem::zeroed() };
 
 /// A view through which elements can be written.
 pub(crate) fn view_to_write(tensor: &Tensor) -> umbo_view {

@@ -12,7 +12,7 @@ use crate::input::position_text;
 use crate::input::spec::ElementSpec;
 use crate::input::work::{self, InsideGuard, WorkNode};
 use crate::observe::{self, Phase};
-use crate::strategy::context::require_cross_replica_of;
+use crate::strategy::context::require_cross_replica;
 use crate::values::Value;
 
 /// A pass over a dataset. Threads may share it; each element goes to one of them.
@@ -122,7 +122,7 @@ impl PassIterator {
     /// Checks the context. Elements that are distributed for a strategy are for all of its replicas, so they are
     /// requested in its cross-replica context or in the default context.
     fn check_context(&self) -> Result<()> {
-        self.strategy.map_or(Ok(()), require_cross_replica_of)
+        self.strategy.map_or(Ok(()), require_cross_replica)
     }
 
     /// The next element, or nothing at the end and ever after. Blocks until the element is there. Threads that share

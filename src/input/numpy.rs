@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::input::dataset::Dataset;
 use crate::input::spec::described;
 use crate::strategy::Strategy;
-use crate::strategy::context::require_cross_replica_of;
+use crate::strategy::context::require_cross_replica;
 use crate::tensor::{Shape, Tensor, TensorMut};
 use crate::values::Value;
 use crate::values::nest::NestKind;
@@ -20,7 +20,7 @@ use crate::values::nest::NestKind;
 /// dimensions 0 that differ, per-replica values, variables, no array, a list whose arrays differ in dtype or shape, a
 /// list with items that are not arrays. RESOURCE_EXHAUSTED: no memory for the copies.
 pub fn make_numpy_dataset(strategy: &Strategy, arrays: &Value) -> Result<Dataset> {
-    require_cross_replica_of(strategy.id())?;
+    require_cross_replica(strategy.id())?;
     let stacked = stack_lists(arrays)?;
     // The arrays are checked before anything is copied.
     Dataset::from_tensor_slices(&stacked)?;

@@ -449,11 +449,10 @@ impl ReplicaContext {
     /// copy of the whole, on its device.
     pub fn all_gather(&self, value: Value, axis: i64) -> Result<Value> {
         check_nest(&value)?;
-        let slices = value.find_leaf(&mut |leaf| match leaf {
-            Value::IndexedSlices(_) => Some(()),
-            _ => None,
-        });
-        if slices.is_some() {
+        if value
+            .find_leaf(&mut |leaf| matches!(leaf, Value::IndexedSlices(_)).then_some(()))
+            .is_some()
+        {
             return Err(Error::Unimplemented(
                 "gathering indexed slices is not offered; gather their values and indices".into(),
             ));

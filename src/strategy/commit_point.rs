@@ -62,13 +62,13 @@ impl Strategy {
     /// The number of the open step of this strategy that this thread is inside of, in
     /// cross-replica context.
     pub fn current_step(&self) -> Option<u64> {
-        step_place(self).map(|step| step.number.id)
+        step_place(self.id()).map(|step| step.number.id)
     }
 
     /// Carries out `action` at once, outside of any step: waits for its turn, prepares it, and
     /// changes central state if that succeeded.
     pub fn change(&self, action: &mut dyn CommitAction) -> Result<()> {
-        require_cross_replica(self)?;
+        require_cross_replica(self.id())?;
         let lock = self.enter(&Limits::default());
         let _update = observe::span(Phase::Update);
         self.begin_series(0);

@@ -217,13 +217,8 @@ pub(super) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// The step whose cross-replica frame this thread is in, if it is one of `strategy`.
-pub(super) fn step_place(strategy: &Strategy) -> Option<StepPosition> {
-    step_place_of(strategy.id())
-}
-
-/// The same for the strategy with this id.
-pub(super) fn step_place_of(id: u64) -> Option<StepPosition> {
+/// The step of the strategy with this id whose cross-replica frame this thread is in, if it is in one.
+pub(super) fn step_place(id: u64) -> Option<StepPosition> {
     inspect_frames(|frames| {
         frames.iter().rev().find_map(|frame| match frame {
             Frame::CrossReplica { strategy, step } if strategy.id() == id => step.clone(),
@@ -241,7 +236,7 @@ impl Strategy {
             let own = context.filter(|context| context.strategy().is_same(self));
             own.map(ReplicaContext::step_number)
         });
-        of_callback.or_else(|| step_place(self).map(|step| step.number.shown))
+        of_callback.or_else(|| step_place(self.id()).map(|step| step.number.shown))
     }
 }
 
@@ -262,18 +257,13 @@ pub(super) fn mixing() -> Error {
     )
 }
 
-/// Checks that an operation of `strategy` may be done here: in the default context or in the
-/// strategy's own cross-replica context.
-pub(super) fn require_cross_replica(strategy: &Strategy) -> Result<()> {
-    require_cross_replica_of(strategy.id())
-}
-
-/// As [`require_cross_replica`], of the strategy with this id, which need not live any more.
-pub(crate) fn require_cross_replica_of(strategy: u64) -> Result<()> {
+/// Checks that an operation of the strategy with this id, which need not live any more, may be done here: in the
+/// default context or in the strategy's own cross-replica context.
+pub(crate) fn require_cross_replica(strategy: u64) -> Result<()> {
     require_cross_replica_else(strategy, "a merge call")
 }
 
-/// As [`require_cross_replica_of`]; `remedy` is what a replica's callback should use instead.
+/// As [`require_cross_replica`]; `remedy` is what a replica's callback should use instead.
 pub(super) fn require_cross_replica_else(strategy: u64, remedy: &str) -> Result<()> {
     match current() {
         Current::Default => Ok(()),
@@ -289,13 +279,6 @@ pub(super) fn require_cross_replica_else(strategy: u64, remedy: &str) -> Result<
     }
 }
 
-/// The contents of a scope that was left. Dropping it may run the caller's code, such as the release of a variable
-/// creator's user data; that code runs outside the scope.
-#[must_use]
-pub struct Left {
-    _frame: Option<Frame>,
-}
-
 /// An open scope.
 #[derive(Clone)]
 pub struct Scope {
@@ -307,7 +290,7 @@ impl Strategy {
     /// Makes this strategy current for this thread until the scope is left. The own scope nests;
     /// inside of another strategy's context, or of this strategy's replica context, it is refused.
     pub fn enter_scope(&self) -> Result<Scope> {
-        require_cross_replica(self)?;
+        require_cross_replica(self.id())?;
         let serial = next_serial();
         push(Frame::Scope { strategy: self.clone(), serial });
         Ok(Scope { serial, thread: thread_number() })
@@ -315,7 +298,7 @@ impl Strategy {
 
     /// Calls `body` in this strategy's scope.
     pub fn scope<R>(&self, body: impl FnOnce() -> R) -> Result<R> {
-        require_cross_replica(self)?;
+        require_cross_replica(self.id())?;
         // No handle leads to this scope, so it needs no number.
         Ok(with_frame(Frame::Scope { strategy: self.clone(), serial: 0 }, body))
     }
@@ -349,8 +332,9 @@ impl Scope {
         )
     }
 
-    /// Leaves the scope. It must be the innermost one that this thread has open.
-    pub fn exit(&self) -> Result<Left> {
+    /// Leaves the scope. It must be the innermost one that this thread has open. Returns what it held: dropping that
+    /// may run the caller's code, such as the release of a variable creator's user data.
+    pub fn exit(&self) -> Result<impl Sized + use<>> {
         if self.thread != thread_number() {
             return Err(Error::precondition(
                 "scope: was entered by another thread, which must also leave it",
@@ -368,7 +352,7 @@ impl Scope {
                      entering",
                 ));
             }
-            Ok(Left { _frame: frames.pop() })
+            Ok(frames.pop())
         })
     }
 }

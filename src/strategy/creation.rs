@@ -46,7 +46,7 @@ pub fn create(
 ) -> Result<Variable> {
     let (owner, context) = match strategy {
         Some(strategy) => {
-            require_cross_replica(strategy)?;
+            require_cross_replica(strategy.id())?;
             (strategy.clone(), None)
         }
         None => match current() {

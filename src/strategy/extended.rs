@@ -44,7 +44,7 @@ impl Strategy {
             };
             return context.synchronize(operation, arguments.cloned(), Box::new(merge));
         }
-        require_cross_replica(self)?;
+        require_cross_replica(self.id())?;
         self.update_here(variable, arguments, function)
     }
 

@@ -23,7 +23,7 @@ pub unsafe fn create_in_place(
     strategy: &Strategy,
     tensors: Vec<(NewVariable, Tensor)>,
 ) -> Result<Vec<Variable>> {
-    require_cross_replica(strategy)?;
+    require_cross_replica(strategy.id())?;
     let first = tensors.first().map(|(new, _)| new.name.clone());
     let values = values_of(strategy, &tensors).map_err(|error| match &first {
         // The other ranks, whose views may be valid, make the first variable and must learn of the failure.

@@ -16,7 +16,7 @@ impl Strategy {
     /// Reduces a value over replicas onto a destination: a plain value on one device, or one copy
     /// for each component of a per-replica destination.
     pub fn reduce_to(&self, op: ReduceOp, value: &Value, to: &Destination) -> Result<Value> {
-        require_cross_replica(self)?;
+        require_cross_replica(self.id())?;
         let targets = Targets::of(to)?;
         targets.place(&self.reduce_here(op, value, &ReductionOptions::onto(targets.first()))?)
     }
@@ -24,7 +24,7 @@ impl Strategy {
     /// As [`Strategy::reduce_to`] for each pair of a value and its destination; the results as a
     /// tuple. A plain value counts as one component, so that its SUM is itself.
     pub fn batch_reduce_to(&self, op: ReduceOp, pairs: &[(Value, Destination)]) -> Result<Value> {
-        require_cross_replica(self)?;
+        require_cross_replica(self.id())?;
         if pairs.is_empty() {
             return Err(invalid!("values", "none; give one pair or more"));
         }
@@ -53,7 +53,7 @@ impl Strategy {
     /// Copies a tensor or indexed slices to a destination: a plain value on one device, or one
     /// copy for each component of a per-replica destination.
     pub fn broadcast_to(&self, value: &Value, to: &Destination) -> Result<Value> {
-        require_cross_replica(self)?;
+        require_cross_replica(self.id())?;
         if self.is_default() {
             return Err(Error::Unimplemented(
                 "the default strategy has no devices of its own to broadcast to; use another strategy".into(),

@@ -41,7 +41,7 @@ impl Strategy {
                 "strategy: inside of step {step}, whose outcome is not known; call this after the run"
             )));
         }
-        require_cross_replica(self)
+        require_cross_replica(self.id())
     }
 }
 

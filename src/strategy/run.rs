@@ -96,12 +96,12 @@ impl Strategy {
     /// Whether this thread is in a merge call or an update of a step of this strategy that has limits: runs that
     /// it starts may be abandoned with that step.
     pub fn is_in_bounded_step(&self) -> bool {
-        step_place(self).is_some_and(|step| step.limits.is_bounded())
+        step_place(self.id()).is_some_and(|step| step.limits.is_bounded())
     }
 
     fn run_step(&self, task: Task) -> Result<Option<Value>> {
-        require_cross_replica(self)?;
-        match step_place(self) {
+        require_cross_replica(self.id())?;
+        match step_place(self.id()) {
             None => self.run_outermost(task),
             Some(_) if task.place.limits.is_bounded() => Err(invalid!(
                 "options",
@@ -405,7 +405,7 @@ impl Strategy {
                 "inside of a run the step is not done; synchronise outside of runs",
             ));
         }
-        require_cross_replica(self)?;
+        require_cross_replica(self.id())?;
         if releases_step_of(self) {
             return Err(Error::precondition(
                 "called from a function that releases what an abandoned run was given, \
@@ -434,7 +434,7 @@ impl Strategy {
     /// around it: what it assigns becomes central state with that step. If it fails, nothing of the step does.
     pub(super) fn central_step<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let frame = |step| Frame::CrossReplica { strategy: self.clone(), step: Some(step) };
-        if let Some(step) = step_place(self) {
+        if let Some(step) = step_place(self.id()) {
             let result = caught(|| with_frame(frame(step), body));
             return result.inspect_err(|error| self.poison_after(error));
         }

@@ -76,19 +76,16 @@ impl Guards {
     }
 
     fn check_memory(&self, replica: usize) -> Result<()> {
-        for (place, scratch) in self.scratch.iter().enumerate() {
-            if let Some(breach) = scratch.breach()? {
+        let scratch = self.scratch.iter().enumerate().map(|(place, scratch)| {
+            let bytes = scratch.region.bytes();
+            (format!("its scratch memory (region {place}, {bytes} bytes)"), scratch)
+        });
+        let made = self.made.iter();
+        let made = made.map(|(what, made)| (format!("a tensor that it made ({what})"), made));
+        for (what, guarded) in scratch.chain(made) {
+            if let Some(breach) = guarded.breach()? {
                 return Err(mistake(format!(
-                    "replica {replica} has written outside of its scratch memory (region {place}, {} \
-                     bytes): {breach}",
-                    scratch.region.bytes()
-                )));
-            }
-        }
-        for (what, made) in &self.made {
-            if let Some(breach) = made.breach()? {
-                return Err(mistake(format!(
-                    "replica {replica} has written outside of a tensor that it made ({what}): {breach}"
+                    "replica {replica} has written outside of {what}: {breach}"
                 )));
             }
         }

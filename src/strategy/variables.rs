@@ -4,7 +4,7 @@
 
 use super::central_storage::Strategy;
 use super::commit::StepParticipant;
-use super::context::{Current, current, mixing, step_place, step_place_of};
+use super::context::{Current, current, mixing, step_place};
 pub use super::creation::{Initial, NewVariable, create};
 use super::step::ReplicaContext;
 pub use super::writing::assign;
@@ -93,7 +93,7 @@ fn with_value<T>(variable: &Variable, inspect: impl FnOnce(&Tensor) -> Result<T>
     let owner = owner(variable);
     let in_step = match current() {
         Current::Replica(context) => context.strategy().is_same(&owner),
-        _ => step_place(&owner).is_some(),
+        _ => step_place(owner.id()).is_some(),
     };
     if in_step {
         // SAFETY: a writer in a step waits for all of its replicas first, and so for this thread.
@@ -110,7 +110,7 @@ fn sees_step(context: Option<&ReplicaContext>, variable: &Variable) -> bool {
     let owner = variable.spec().strategy;
     match context {
         Some(context) => context.strategy().id() == owner,
-        None => step_place_of(if Strategy::is_alive(owner) { owner } else { 0 }).is_some(),
+        None => step_place(if Strategy::is_alive(owner) { owner } else { 0 }).is_some(),
     }
 }
 

@@ -234,7 +234,7 @@ pub(super) fn check_assignable(variable: &Variable, tensor: &Tensor) -> Result<(
 fn write_directly(variable: &Variable, change: Change, source: &Value) -> Result<()> {
     let owner = owner(variable);
     let write = &mut |to: &mut TensorMut<'_>| change.write(variable, source, to);
-    if let Some(step) = step_place(&owner) {
+    if let Some(step) = step_place(owner.id()) {
         return stage(&owner, step.number.id, variable, change.keeps(), write);
     }
     let _lock = owner.enter(&Limits::default())?;

@@ -9,7 +9,7 @@ use crate::error::{Error, Result, Status};
 use crate::input::PassIterator;
 use crate::metrics::Metrics;
 use crate::optimizer::{ApplyAction, ApplyOptions, ApplyReport, Gradients, Optimizer, apply_with};
-use crate::strategy::context::require_cross_replica_of;
+use crate::strategy::context::require_cross_replica;
 use crate::strategy::metrics::EpochMetrics;
 use crate::strategy::run::Limits;
 use crate::strategy::{ReplicaContext, ReplicaFunction, RunUserData, Strategy};
@@ -170,7 +170,7 @@ impl Epoch<'_> {
                 "inside of a run: an epoch consists of runs; call it outside of them",
             ));
         }
-        require_cross_replica_of(self.strategy.id())?;
+        require_cross_replica(self.strategy.id())?;
         let of_update = |(optimizer, gradients): &(Arc<Optimizer>, Arc<Gradients>)| {
             (optimizer.strategy(), gradients.strategy())
         };
