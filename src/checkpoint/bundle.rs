@@ -119,12 +119,9 @@ impl Checkpoint {
             let default = default.as_ref().map(Strategy::quiet_now).transpose()?;
             Ok((ready, values, quiet, default, file.own()?.steps))
         });
-        let agree = |here| self.strategy.any_rank(&"the restoring of a checkpoint", ("", 0), here);
-        let (ready, values, mut quiet, default, steps) = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => return agree(Err(error)).map(drop),
-        };
-        agree(Ok(false))?;
+        let what = &"the restoring of a checkpoint";
+        let ((ready, values, mut quiet, default, steps), _) =
+            self.strategy.any_rank(what, ("", 0), prepared, |_| false)?;
         // From here on nothing is refused.
         let mut positions = Vec::new();
         self.changing(&quiet, default.as_ref(), &values, |changes| {

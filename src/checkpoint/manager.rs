@@ -108,7 +108,8 @@ impl Manager {
             self.claim_folder(&mut state)?;
             Ok(must || self.is_due(&state, step))
         };
-        if !strategy.any_rank(&"whether a checkpoint is due", ("the step", step), is_due())? {
+        let what = &"whether a checkpoint is due";
+        if !strategy.any_rank(what, ("the step", step), is_due(), |due| *due)?.1 {
             return Ok(false);
         }
         self.start_fresh(step)?;
@@ -132,9 +133,8 @@ impl Manager {
             0 => remove_old(&self.folder, &self.options, strategy.is_strict(), step),
             _ => Ok(()),
         };
-        strategy
-            .any_rank(&"the files that are kept", ("the step", step), removed.map(|()| false))
-            .map(drop)
+        strategy.any_rank(&"the files that are kept", ("the step", step), removed, |()| false)?;
+        Ok(())
     }
 
     /// Makes sure that the files of the folder are those of this training.
@@ -167,14 +167,12 @@ impl Manager {
             return Ok(());
         }
         let strategy = self.checkpoint.strategy();
-        let (target, moved) = match strategy.rank() {
-            0 => match folder::set_aside(&self.folder) {
-                Ok(target) => (target, Ok(false)),
-                Err(error) => (None, Err(error)),
-            },
-            _ => (None, Ok(false)),
+        let moved = match strategy.rank() {
+            0 => folder::set_aside(&self.folder),
+            _ => Ok(None),
         };
-        strategy.any_rank(&"making room for a new training", ("the step", step), moved)?;
+        let what = &"making room for a new training";
+        let (target, _) = strategy.any_rank(what, ("the step", step), moved, |_| false)?;
         self.checkpoint.homes.add(&self.folder);
         (state.folder_claimed, state.anew) = (true, false);
         // The sink is the caller's code, which may call the manager, so it is called without the lock.
@@ -262,9 +260,9 @@ impl Manager {
                 return Ok(Some(step));
             };
             // One rank may have found damage while another one was refused by the system.
-            let is_final = Ok(!folder::may_pass_over(&error, strategy.is_strict()));
+            let is_final = !folder::may_pass_over(&error, strategy.is_strict());
             let what = &"what became of a checkpoint";
-            if strategy.any_rank(what, ("the step", step), is_final)? {
+            if strategy.any_rank(what, ("the step", step), Ok(()), |()| is_final)?.1 {
                 return Err(error);
             }
             folder::pass_over(&error);
@@ -280,18 +278,11 @@ impl Manager {
         found: Result<T>,
         step: impl FnOnce(&T) -> Option<u64>,
     ) -> Result<T> {
-        let (found, failure) = match found {
-            Ok(found) => (Some(found), Ok(false)),
-            Err(error) => (None, Err(error)),
-        };
-        let agreed = found.as_ref().and_then(step).map_or(0, |step| step + 1);
+        let agreed = found.as_ref().ok().and_then(step).map_or(0, |step| step + 1);
         let what = format_args!("the {which} checkpoint in '{}'", self.folder.display());
-        self.checkpoint.strategy().any_rank(
-            &what,
-            ("the step of that checkpoint", agreed),
-            failure,
-        )?;
-        found.ok_or_else(|| Error::Internal("ranks agreed about nothing".into()))
+        let agreed = ("the step of that checkpoint", agreed);
+        let (found, _) = self.checkpoint.strategy().any_rank(&what, agreed, found, |_| false)?;
+        Ok(found)
     }
 
     /// Notes that a file was saved at `step`, from which the next due step is counted.

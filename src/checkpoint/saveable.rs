@@ -64,13 +64,13 @@ pub trait Saveable: Send + Sync {
 /// The result of [`Saveable::prepare`].
 pub type Ready<'a> = Result<Option<PreparedRestore<'a>>>;
 
-/// What replaces the state of an object.
-type Replacement<'a> = dyn FnOnce(&Changes<'_>) -> Result<()> + 'a;
+/// Replaces a state.
+pub type Replace<'a> = dyn FnOnce(&Changes<'_>) -> Result<()> + 'a;
 
 /// What remains to be done once everything was read and fits. It fails only by a defect of this library.
 pub enum PreparedRestore<'a> {
     /// Replaces the state, while no step is in progress.
-    State(Box<Replacement<'a>>),
+    State(Box<Replace<'a>>),
     /// Moves an iterator, once steps can be taken again, because its old pass may call the caller's functions.
     Position(PreparedPosition<'a>),
 }

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "C libraries are found at run time")]
 
 use std::error::Error as _;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 
 use libloading::os::unix::Library;
 
@@ -55,7 +55,28 @@ pub(super) fn symbol_of(library: &Library, name: &CStr) -> *mut c_void {
     symbol.map_or(std::ptr::null_mut(), |symbol| symbol.into_raw())
 }
 
-/// The message for a library `name` that could not be opened.
-pub(super) fn why_not_opened(name: &str, error: &libloading::Error) -> String {
-    error.source().map_or_else(|| format!("{name}: {error}"), ToString::to_string)
+/// Opens the library at `path`. Without a path it is the one that the environment variable names, and without the variable
+/// the first of the `usual` names that there is. Also returns its name, or why none could be opened.
+///
+/// # Safety
+/// The initialisers of the library may be run.
+pub(super) unsafe fn open(
+    path: Option<&str>,
+    variable: &str,
+    usual: &[&str],
+    flags: c_int,
+) -> std::result::Result<(Library, String), String> {
+    let set = std::env::var(variable).ok().filter(|name| !name.is_empty());
+    let given = path.or(set.as_deref());
+    let mut problems = Vec::new();
+    for name in given.as_ref().map_or(usual, std::slice::from_ref) {
+        // SAFETY: the caller's promise.
+        match unsafe { Library::open(Some(*name), flags) } {
+            Ok(library) => return Ok((library, (*name).to_owned())),
+            Err(error) => problems.push(
+                error.source().map_or_else(|| format!("{name}: {error}"), ToString::to_string),
+            ),
+        }
+    }
+    Err(problems.join("; "))
 }

@@ -116,14 +116,11 @@ pub fn check(
         verdict => !verdict.is_equivalent() || verdict == Verdict::SizeDependent,
     };
     // All ranks make the same runs.
-    let (here, collected) = match collected {
-        Ok((findings, evidence)) => (Ok(findings.iter().any(differs)), Some((findings, evidence))),
-        Err(error) => (Err(error), None),
-    };
     let what = format_args!("a check of equivalence on {rows} examples");
-    let look_closer = strategy.any_rank(&what, ("the number of its rows", rows as u64), here)?;
-    let (mut findings, mut evidence) =
-        collected.ok_or_else(|| Error::Internal("a check without evidence".into()))?;
+    let agreed = ("the number of its rows", rows as u64);
+    let differ = |(findings, _): &(Vec<Finding>, _)| findings.iter().any(differs);
+    let ((mut findings, mut evidence), look_closer) =
+        strategy.any_rank(&what, agreed, collected, differ)?;
     if look_closer {
         evidence.measure_examples(&dry_run)?;
         findings = judge(&evidence)?;

@@ -47,19 +47,15 @@ pub type Sink = Box<dyn Fn(Level, &str) + Send + Sync>;
 ///
 /// If the environment sets a level, it replaces `most_verbose`.
 pub fn set_sink(most_verbose: Level, sink: Sink) {
-    let level = match OF_ENVIRONMENT.load(Ordering::Relaxed) {
-        UNSET => Some(most_verbose),
-        code => Level::from_code(code),
-    };
-    HAS_SINK.store(level.is_some(), Ordering::Relaxed);
-    LOG.replace(level.map(|most_verbose| Receiver { most_verbose, sink }));
+    HAS_SINK.store(true, Ordering::Relaxed);
+    LOG.set(Some(ProgramSink { most_verbose, sink }));
 }
 
 /// Sends messages to standard error again, as if there had been no sink. The sink is dropped as described at
 /// [`set_sink`].
 pub fn clear_sink() {
     HAS_SINK.store(false, Ordering::Relaxed);
-    LOG.replace(without_sink());
+    LOG.set(None);
 }
 
 /// Applies the environment's setting, once in a process.
@@ -70,13 +66,9 @@ pub(super) fn apply_environment() {
         return;
     }
     let level = std::env::var_os("UMBO_LOG").map(|given| level(&given));
-    match level {
-        // The level applies to every later sink. Messages go to standard error while there is none.
-        Some(Ok(level)) => {
-            OF_ENVIRONMENT.store(level.map_or(0, |level| level as i32), Ordering::Relaxed);
-            LOG.set_level(level);
-        }
-        _ => LOG.begin(),
+    if let Some(Ok(level)) = level {
+        OF_ENVIRONMENT.store(level.map_or(0, |level| level as i32), Ordering::Relaxed);
+        LOG.note_wanted(&LOG.sink.lock());
     }
     if let (false, Some(Err(warning))) = (LEVEL_IS_SET.swap(true, Ordering::AcqRel), level) {
         log_anyway(Level::Warning, &warning);
@@ -97,14 +89,6 @@ fn level(given: &OsStr) -> Result<Option<Level>, String> {
              if it were not set",
             text.chars().take(80).collect::<String>()
         )),
-    }
-}
-
-/// The receiver of messages while the program has set no sink.
-fn without_sink() -> Option<Receiver> {
-    match OF_ENVIRONMENT.load(Ordering::Relaxed) {
-        UNSET => Some(by_default()),
-        code => Level::from_code(code).map(to_standard_error),
     }
 }
 
@@ -130,30 +114,23 @@ static OF_ENVIRONMENT: AtomicI32 = AtomicI32::new(UNSET);
 
 const UNSET: i32 = -1;
 
-fn to_standard_error(most_verbose: Level) -> Receiver {
-    Receiver { most_verbose, sink: Box::new(print) }
-}
-
-/// Prints warnings and errors to standard error, and none of them twice.
-fn by_default() -> Receiver {
+/// Prints a message to standard error, unless it was printed before.
+fn print_once(level: Level, message: &str) {
     static SAID: Mutex<Vec<u64>> = Mutex::new(Vec::new());
-    let sink: Sink = Box::new(|level, message| {
-        let place = place_of_new(&mut SAID.lock(), message);
-        match place {
-            Some(0..MOST_SAID) => print(level, message),
-            Some(_) => print(
-                level,
-                &format!(
-                    "{message} (no more messages are printed; UMBO_LOG=warning prints all, and a log callback \
-                     gets them)"
-                ),
+    let place = place_of_new(&mut SAID.lock(), message);
+    match place {
+        Some(0..MOST_SAID) => print(level, message),
+        Some(_) => print(
+            level,
+            &format!(
+                "{message} (no more messages are printed; UMBO_LOG=warning prints all, and a log callback gets them)"
             ),
-            None => {}
-        }
-    });
-    Receiver { most_verbose: BY_DEFAULT, sink }
+        ),
+        None => {}
+    }
 }
 
+/// The most verbose level without a sink and a setting.
 const BY_DEFAULT: Level = Level::Warning;
 
 /// Prints one line to standard error, in one call, so that lines of other processes do not interrupt it.
@@ -229,66 +206,56 @@ thread_local! {
     static IN_SINK: Cell<bool> = const { Cell::new(false) };
 }
 
-struct Receiver {
+/// The program's sink.
+struct ProgramSink {
     most_verbose: Level,
     sink: Sink,
 }
 
 struct Log {
-    /// The most verbose level that the sink wants; 0 if no messages are wanted.
+    /// The most verbose level that is wanted; 0 if no messages are wanted.
     wanted: AtomicI32,
-    receiver: Mutex<Option<Arc<Receiver>>>,
+    /// Without a sink, messages go to standard error.
+    sink: Mutex<Option<Arc<ProgramSink>>>,
 }
 
 impl Log {
     const fn new() -> Log {
-        Log { wanted: AtomicI32::new(BY_DEFAULT as i32), receiver: Mutex::new(None) }
+        Log { wanted: AtomicI32::new(BY_DEFAULT as i32), sink: Mutex::new(None) }
     }
 
-    fn replace(&self, receiver: Option<Receiver>) {
-        let wanted = receiver.as_ref().map_or(0, |receiver| receiver.most_verbose as i32);
+    fn set(&self, sink: Option<ProgramSink>) {
         let old = {
-            let mut current = self.receiver.lock();
-            self.wanted.store(wanted, Ordering::Relaxed);
-            std::mem::replace(&mut *current, receiver.map(Arc::new))
+            let mut current = self.sink.lock();
+            let old = std::mem::replace(&mut *current, sink.map(Arc::new));
+            self.note_wanted(&current);
+            old
         };
         // It is dropped without the lock, because dropping the sink runs the caller's code, which may call this module.
         drop(old);
     }
 
-    /// Makes a receiver if none was set.
-    fn begin(&self) {
-        let mut current = self.receiver.lock();
-        if current.is_none() {
-            *current = without_sink().map(Arc::new);
-        }
-    }
-
-    /// Sets the level of the existing receiver, or makes a receiver if there is none.
-    fn set_level(&self, level: Option<Level>) {
-        let was = self.receiver.lock().clone();
-        let receiver = match (level, was) {
-            (None, _) => None,
-            (Some(level), None) => Some(to_standard_error(level)),
-            (Some(most_verbose), Some(receiver)) => {
-                let sink: Sink = Box::new(move |level, message| (receiver.sink)(level, message));
-                Some(Receiver { most_verbose, sink })
-            }
+    /// Notes which messages are wanted: those that the environment sets or, without a setting, those of the sink.
+    fn note_wanted(&self, sink: &Option<Arc<ProgramSink>>) {
+        let wanted = match OF_ENVIRONMENT.load(Ordering::Relaxed) {
+            UNSET => sink.as_ref().map_or(BY_DEFAULT, |sink| sink.most_verbose) as i32,
+            code => code,
         };
-        self.replace(receiver);
+        self.wanted.store(wanted, Ordering::Relaxed);
     }
 
     fn log(&self, level: Level, message: impl FnOnce() -> String) {
         if level as i32 > self.wanted.load(Ordering::Relaxed) || IN_SINK.get() {
             return;
         }
-        // This reference keeps the sink alive during the call, which is made without the lock.
-        let receiver = self.receiver.lock().clone();
-        let Some(receiver) = receiver.filter(|receiver| level <= receiver.most_verbose) else {
-            return;
-        };
         let message = message();
-        call_sink(|| (receiver.sink)(level, &message));
+        // This reference keeps the sink alive during the call, which is made without the lock.
+        let sink = self.sink.lock().clone();
+        match sink {
+            Some(sink) => call_sink(|| (sink.sink)(level, &message)),
+            None if OF_ENVIRONMENT.load(Ordering::Relaxed) == UNSET => print_once(level, &message),
+            None => print(level, &message),
+        }
     }
 }
 
@@ -332,15 +299,15 @@ mod tests {
     /// A log whose sink keeps the messages that it receives.
     fn recorded(most_verbose: Level) -> (Log, Arc<Mutex<Vec<String>>>) {
         let (log, lines) = (Log::new(), Arc::new(Mutex::new(Vec::new())));
-        log.replace(Some(recorder(most_verbose, &lines)));
+        log.set(Some(recorder(most_verbose, &lines)));
         (log, lines)
     }
 
-    fn recorder(most_verbose: Level, lines: &Arc<Mutex<Vec<String>>>) -> Receiver {
+    fn recorder(most_verbose: Level, lines: &Arc<Mutex<Vec<String>>>) -> ProgramSink {
         let lines = Arc::clone(lines);
         let sink: Sink =
             Box::new(move |level, text| lines.lock().push(format!("{}: {text}", level.name())));
-        Receiver { most_verbose, sink }
+        ProgramSink { most_verbose, sink }
     }
 
     #[test]
@@ -360,8 +327,6 @@ mod tests {
     fn unwanted_messages_are_not_formatted() {
         let (log, _lines) = recorded(Level::Error);
         log.log(Level::Info, || unreachable!("nobody wants it"));
-        log.replace(None);
-        log.log(Level::Error, || unreachable!("there is no sink"));
         Log::new().log(Level::Info, || unreachable!("by default there are warnings and errors"));
     }
 
@@ -379,7 +344,7 @@ mod tests {
     fn the_newest_sink_receives() {
         let (log, first) = recorded(Level::Debug);
         let second = Arc::new(Mutex::new(Vec::new()));
-        log.replace(Some(recorder(Level::Info, &second)));
+        log.set(Some(recorder(Level::Info, &second)));
         log.log(Level::Info, || "hello".into());
         log.log(Level::Debug, || "too much".into());
         assert!(first.lock().is_empty());
@@ -392,13 +357,13 @@ mod tests {
         let weak: Weak<Log> = Arc::downgrade(&log);
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&calls);
-        log.replace(Some(Receiver {
+        log.set(Some(ProgramSink {
             most_verbose: Level::Debug,
             sink: Box::new(move |_, _| {
                 counted.fetch_add(1, Ordering::Relaxed);
                 let log = weak.upgrade().unwrap();
                 log.log(Level::Error, || unreachable!("from inside of the sink"));
-                log.replace(None);
+                log.set(None);
             }),
         }));
         log.log(Level::Info, || "once".into());
@@ -419,7 +384,7 @@ mod tests {
         let (entered, has_entered) = mpsc::channel();
         let (leave, may_leave) = mpsc::channel();
         let (guard, may_leave) = (Dropped(dropped), Mutex::new(may_leave));
-        log.replace(Some(Receiver {
+        log.set(Some(ProgramSink {
             most_verbose: Level::Info,
             sink: Box::new(move |_, _| {
                 let _owned = &guard;
@@ -430,7 +395,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| log.log(Level::Info, || "slow".into()));
             has_entered.recv().unwrap();
-            log.replace(None);
+            log.set(None);
             assert_eq!(was_dropped.try_recv(), Err(mpsc::TryRecvError::Empty));
             leave.send(()).unwrap();
             assert_eq!(was_dropped.recv(), Ok(()));
@@ -442,7 +407,7 @@ mod tests {
         let log = Log::new();
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&calls);
-        log.replace(Some(Receiver {
+        log.set(Some(ProgramSink {
             most_verbose: Level::Info,
             sink: Box::new(move |_, _| {
                 counted.fetch_add(1, Ordering::Relaxed);

@@ -144,24 +144,26 @@ impl Strategy {
         self.agree(Err(error)).err().unwrap_or_else(never)
     }
 
-    /// Whether `here` is true on any rank. `what` names the operation, and `agreed` is a quantity, with its name,
-    /// that must be equal on all ranks. An error of one rank is an error of all ranks; if `here` is another rank's
-    /// error, nothing is exchanged.
-    pub(crate) fn any_rank(
+    /// This rank's value, and whether `is_so` of the value of any rank. `what` names the operation, and `agreed` is a
+    /// quantity, with its name, that must be equal on all ranks. An error of one rank is an error of all ranks; if `here`
+    /// is another rank's error, nothing is exchanged.
+    pub(crate) fn any_rank<T>(
         &self,
         what: &dyn fmt::Display,
         (name, agreed): (&str, u64),
-        here: Result<bool>,
-    ) -> Result<bool> {
+        here: Result<T>,
+        is_so: impl FnOnce(&T) -> bool,
+    ) -> Result<(T, bool)> {
         let is_known = matches!(&here, Err(error) if matches!(error.unnamed(), Error::Rank { .. }));
+        let own = here.as_ref().is_ok_and(is_so);
         if is_known || self.ranks().is_alone() {
-            return here;
+            return here.map(|value| (value, own));
         }
-        let numbers = [u64::from(matches!(here, Ok(true))), 0];
+        let numbers = [u64::from(own), 0];
         let quantities = |add: &mut AddQuantity<'_>| add(&name, agreed.into());
         let call = Call { numbers, ..Call::to(CollectiveKind::Value, what).agreeing(&quantities) };
-        let (collective, _) = self.ranks().start_collective(call, here)?;
-        Ok(collective.numbers().any(|[is_so, _]| is_so != 0))
+        let (collective, value) = self.ranks().start_collective(call, here)?;
+        Ok((value, collective.numbers().any(|[is_so, _]| is_so != 0)))
     }
 
     /// As [`Strategy::agree`], for a step, whose metrics the ranks exchange.

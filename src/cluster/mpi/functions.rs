@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
-use crate::cluster::functions::{functions, symbol_of, why_not_opened};
+use crate::cluster::functions::{self, functions, symbol_of};
 use crate::error::{Error, Result};
 
 /// A communicator, datatype or other object of MPI: a word in the standard ABI.
@@ -113,35 +113,24 @@ pub fn of_a_library(path: Option<&str>) -> Result<Functions> {
 
 fn open(path: Option<&str>) -> Result<(Library, Functions)> {
     refuse_another_mpi()?;
-    let variable = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());
-    let names: Vec<&str> = match path.or(variable.as_deref()) {
-        Some(name) => vec![name],
-        None => NAMES.to_vec(),
-    };
-    let mut problems = Vec::new();
-    for name in &names {
-        // SAFETY: the initialisers of an MPI library are written to be run.
-        match unsafe { Library::open(Some(*name), RTLD_NOW | RTLD_GLOBAL) } {
-            Ok(library) => {
-                let find = |symbol: &CStr| symbol_of(&library, symbol);
-                // SAFETY: the library stays loaded, and its function of this name is that of the standard.
-                unsafe { check_abi(&find) }.map_err(|problem| {
-                    Error::Unavailable(format!(
-                        "{name} is no MPI library with the standard ABI, since {problem}; {ADAPTER}"
-                    ))
-                })?;
-                // SAFETY: the library reports that it has the standard ABI.
-                let functions = unsafe { Functions::new(&find, name) }?;
-                return Ok((library, functions));
-            }
-            Err(error) => problems.push(why_not_opened(name, &error)),
-        }
-    }
-    Err(Error::Unavailable(format!(
-        "no MPI library with the standard ABI was found: {}. Put its folder into LD_LIBRARY_PATH, or its \
-         path into {VARIABLE}; {ADAPTER}",
-        problems.join("; ")
-    )))
+    // SAFETY: the initialisers of an MPI library are written to be run.
+    let opened = unsafe { functions::open(path, VARIABLE, &NAMES, RTLD_NOW | RTLD_GLOBAL) };
+    let (library, name) = opened.map_err(|problems| {
+        Error::Unavailable(format!(
+            "no MPI library with the standard ABI was found: {problems}. Put its folder into LD_LIBRARY_PATH, or \
+             its path into {VARIABLE}; {ADAPTER}"
+        ))
+    })?;
+    let find = |symbol: &CStr| symbol_of(&library, symbol);
+    // SAFETY: the library stays loaded, and its function of this name is that of the standard.
+    unsafe { check_abi(&find) }.map_err(|problem| {
+        Error::Unavailable(format!(
+            "{name} is no MPI library with the standard ABI, since {problem}; {ADAPTER}"
+        ))
+    })?;
+    // SAFETY: the library reports that it has the standard ABI.
+    let functions = unsafe { Functions::new(&find, &name) }?;
+    Ok((library, functions))
 }
 
 /// Checks that MPI has the standard ABI, and returns the reason if it does not. A library may have the function that

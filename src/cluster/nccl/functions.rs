@@ -4,9 +4,9 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt::Display;
 
-use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use libloading::os::unix::{RTLD_LOCAL, RTLD_NOW};
 
-use crate::cluster::functions::{functions, symbol_of, why_not_opened};
+use crate::cluster::functions::{self, functions, symbol_of};
 use crate::error::{Error, Result, Status};
 
 /// A communicator of NCCL.
@@ -70,22 +70,19 @@ impl Functions {
     /// The functions of the library at `path`. Without a path it is the library that the variable names, and without
     /// the variable the one with the usual name.
     pub fn of_a_library(path: Option<&str>) -> Result<Functions> {
-        let variable = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());
-        let name = path.or(variable.as_deref()).unwrap_or(NAME);
         // SAFETY: the initialisers of NCCL are written to be run.
-        let opened = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) };
-        let library = opened.map_err(|error| {
-            let why = why_not_opened(name, &error);
+        let opened = unsafe { functions::open(path, VARIABLE, &[NAME], RTLD_NOW | RTLD_LOCAL) };
+        let (library, name) = opened.map_err(|why| {
             Error::Unavailable(format!(
                 "NCCL was not found: {why}. Install NCCL 2.14 or newer, and put its folder into LD_LIBRARY_PATH \
                  or its path into {VARIABLE}"
             ))
         })?;
         // SAFETY: the library has NCCL's names, and stays loaded (see the end of this function).
-        let functions = unsafe { Functions::new(&|symbol| symbol_of(&library, symbol), name) }?;
+        let functions = unsafe { Functions::new(&|symbol| symbol_of(&library, symbol), &name) }?;
         // NCCL has its own threads and must not be unloaded. Opening it again returns the same library.
         std::mem::forget(library);
-        functions.check_version(name)?;
+        functions.check_version(&name)?;
         Ok(functions)
     }
 
