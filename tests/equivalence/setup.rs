@@ -151,31 +151,26 @@ pub fn divisor(reduction: LossReduction, context: &ReplicaContext) -> f32 {
     }
 }
 
+/// What a report finds about the subject that `is_it` knows.
+#[track_caller]
+fn found<'a>(report: &'a Report, name: &str, is_it: impl Fn(&Subject) -> bool) -> &'a Finding {
+    let found = report.findings.iter().find(|finding| is_it(&finding.subject));
+    found.unwrap_or_else(|| panic!("no finding about {name} in: {}", report.text))
+}
+
 #[track_caller]
 pub fn of_gradient<'a>(report: &'a Report, name: &str) -> &'a Finding {
-    let is_it = |subject: &Subject| matches!(subject, Subject::Gradient { name: other, .. } if other == name);
-    report
-        .findings
-        .iter()
-        .find(|finding| is_it(&finding.subject))
-        .unwrap_or_else(|| panic!("no finding about '{name}' in: {}", report.text))
+    found(report, name, |it| matches!(it, Subject::Gradient { name: other, .. } if other == name))
 }
 
 #[track_caller]
 pub fn of_metric<'a>(report: &'a Report, name: &str) -> &'a Finding {
-    let is_it =
-        |subject: &Subject| matches!(subject, Subject::Metric { name: other } if other == name);
-    report
-        .findings
-        .iter()
-        .find(|finding| is_it(&finding.subject))
-        .unwrap_or_else(|| panic!("no finding about '{name}' in: {}", report.text))
+    found(report, name, |it| matches!(it, Subject::Metric { name: other } if other == name))
 }
 
 #[track_caller]
 pub fn of_step(report: &Report) -> &Finding {
-    let found = report.findings.iter().find(|finding| finding.subject == Subject::Step);
-    found.unwrap_or_else(|| panic!("no finding about the step in: {}", report.text))
+    found(report, "the step", |it| *it == Subject::Step)
 }
 
 /// The finding has this verdict and its text, which is in the report's, these parts.

@@ -2,7 +2,7 @@
 
 use umbo::collectives::ReduceOp;
 use umbo::device::DeviceId;
-use umbo::error::{Error, Result, Status};
+use umbo::error::Status;
 use umbo::strategy::Strategy;
 use umbo::strategy::collective::ReductionOptions;
 use umbo::strategy::variables::{self, Initial, read};
@@ -11,7 +11,7 @@ use umbo::tensor::{DType, Element, Shape, Tensor};
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Variable};
 
-use crate::strategy;
+use crate::{refused, strategy};
 
 fn tensor<T: Element>(data: &[T], sizes: &[usize]) -> Tensor {
     Tensor::from_slice(data, Shape::new(sizes).unwrap(), DeviceId::HOST).unwrap()
@@ -39,14 +39,6 @@ fn dense<T: Element>(value: &Value) -> Vec<T> {
     tensor.to_vec().unwrap()
 }
 
-#[track_caller]
-fn refused<T>(result: Result<T>, status: Status, part: &str) -> Error {
-    let Err(error) = result else { panic!("was accepted") };
-    assert_eq!(error.status(), status, "{error}");
-    assert!(error.to_string().contains(part), "'{part}' is not in: {error}");
-    error
-}
-
 fn variable(strategy: &Strategy, aggregation: Aggregation, value: &Tensor) -> Variable {
     let new = crate::fresh::new_variable("w", aggregation);
     variables::create(Some(strategy), new, Initial::Value(value)).unwrap()
@@ -61,10 +53,10 @@ fn slices_that_do_not_fit_together_are_refused() {
     let dense = Shape::new(&[5, 2]).unwrap();
     let values = tensor(&[1.0f32, 2.0], &[1, 2]);
     let new = |indices: Tensor, dense| Value::indexed_slices(values.clone(), indices, dense);
-    refused(new(tensor(&[1i32], &[1]), dense), Status::InvalidArgument, "int32");
-    refused(new(tensor(&[1i64], &[]), dense), Status::InvalidArgument, "one dimension");
-    refused(new(tensor(&[1i64, 2], &[2]), dense), Status::InvalidArgument, "need shape [2, 2]");
-    refused(new(tensor(&[1i64], &[1]), Shape::scalar()), Status::InvalidArgument, "scalar");
+    refused(new(tensor(&[1i32], &[1]), dense), Status::InvalidArgument, &["int32"]);
+    refused(new(tensor(&[1i64], &[]), dense), Status::InvalidArgument, &["one dimension"]);
+    refused(new(tensor(&[1i64, 2], &[2]), dense), Status::InvalidArgument, &["need shape [2, 2]"]);
+    refused(new(tensor(&[1i64], &[1]), Shape::scalar()), Status::InvalidArgument, &["scalar"]);
 }
 
 #[test]
@@ -79,7 +71,7 @@ fn with_tensors_among_the_components_the_result_is_dense() {
     assert_eq!(dense::<f32>(&s.reduce(ReduceOp::Mean, &value, &how).unwrap()), [5.0, 10.0, 16.5]);
     let outside = per_replica(&[slices(&[1.0f32], &[3], &[3]), slices(&[1.0f32], &[0], &[3])]);
     let gathered = s.gather(&outside, 0, &how);
-    refused(gathered, Status::OutOfRange, "3 at position 0");
+    refused(gathered, Status::OutOfRange, &["3 at position 0"]);
 }
 
 #[test]
@@ -89,10 +81,10 @@ fn a_plain_value_counts_as_plain_tensors_do() {
     let how = ReductionOptions::default();
     assert_eq!(parts(&two.reduce(ReduceOp::Mean, &plain, &how).unwrap()), (vec![1, 2], vec![0, 2]));
     assert_eq!(parts(&one.reduce(ReduceOp::Sum, &plain, &how).unwrap()), (vec![1, 2], vec![0, 2]));
-    refused(two.reduce(ReduceOp::Sum, &plain, &how), Status::InvalidArgument, "by SUM");
+    refused(two.reduce(ReduceOp::Sum, &plain, &how), Status::InvalidArgument, &["by SUM"]);
     let rows = ReductionOptions { axes: Some(vec![0]), ..ReductionOptions::default() };
     assert_eq!(dense::<i32>(&two.reduce(ReduceOp::Sum, &plain, &rows).unwrap()), [6]);
-    refused(two.gather(&plain, 0, &how), Status::Unimplemented, "indexed slices");
+    refused(two.gather(&plain, 0, &how), Status::Unimplemented, &["indexed slices"]);
     let both = per_replica(&[plain.clone(), plain]);
     assert_eq!(dense::<i32>(&two.gather(&both, 0, &how).unwrap()), [1, 0, 2, 1, 0, 2]);
     // MEAN of integers is a float, for any number of components.
@@ -117,11 +109,11 @@ fn scatter_in_other_contexts() {
     // A per-replica value does not say how to combine its components.
     let both = per_replica(&[one.clone(), slices(&[5.0f32], &[0], &[2])]);
     let per_replica = scatter(&w, ScatterOp::Add, &both);
-    refused(per_replica, Status::InvalidArgument, "inside of a run");
+    refused(per_replica, Status::InvalidArgument, &["inside of a run"]);
     assert_eq!(value_of(&w), [0.0, 2.0]);
     let other = strategy(2);
     let elsewhere = other.scope(|| scatter(&w, ScatterOp::Add, &one)).unwrap();
-    refused(elsewhere, Status::FailedPrecondition, "mixing");
+    refused(elsewhere, Status::FailedPrecondition, &["mixing"]);
     // With one replica it acts at once, whatever the aggregation.
     let single = strategy(1);
     let w = variable(&single, Aggregation::None, &tensor(&[0.0f32; 2], &[2]));
@@ -167,7 +159,7 @@ fn every_dtype_can_be_scattered() {
         for op in arithmetic {
             let result = scatter(&w, op, &value);
             if dtype == DType::Bool {
-                refused(result, Status::InvalidArgument, "bool");
+                refused(result, Status::InvalidArgument, &["bool"]);
             } else {
                 result.unwrap();
             }
@@ -176,7 +168,7 @@ fn every_dtype_can_be_scattered() {
     }
     let zero = slices(&[0i32], &[0], &[1]);
     let w = variable(&s, Aggregation::None, &tensor(&[i32::MIN], &[1]));
-    refused(scatter(&w, ScatterOp::Divide, &zero), Status::InvalidArgument, "divided by 0");
+    refused(scatter(&w, ScatterOp::Divide, &zero), Status::InvalidArgument, &["divided by 0"]);
     scatter(&w, ScatterOp::Divide, &slices(&[-1i32], &[0], &[1])).unwrap();
     assert_eq!(read(&w).unwrap().to_vec::<i32>().unwrap(), [i32::MIN], "integers wrap");
     let w = variable(&s, Aggregation::None, &tensor(&[1.0f32, f32::NAN], &[2]));

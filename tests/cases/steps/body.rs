@@ -120,26 +120,14 @@ fn parameters(args: *const umbo_value) -> Result<Vec<Bound>> {
     Ok(items.into_iter().map(|item| Bound::Value(Arc::new(item))).collect())
 }
 
-/// The body of `run`.
-pub unsafe extern "C-unwind" fn on_replica(
-    _context: *mut umbo_replica_context,
+/// The body of `run`, with a replica's context, and of `merge_call`, with a strategy.
+pub unsafe extern "C-unwind" fn on_values<T>(
+    _of: *mut T,
     args: *const umbo_value,
     user_data: *mut c_void,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
     // SAFETY: the user data is the Call of the step that waits for this callback.
-    let call = unsafe { &*user_data.cast::<Call<'_>>() };
-    call.answer(parameters(args), None, result)
-}
-
-/// The body of `merge_call`.
-pub unsafe extern "C-unwind" fn on_merge(
-    _strategy: *mut umbo_strategy,
-    args: *const umbo_value,
-    user_data: *mut c_void,
-    result: *mut *mut umbo_value,
-) -> umbo_status {
-    // SAFETY: the user data is the Call of replica 0, which waits for this callback.
     let call = unsafe { &*user_data.cast::<Call<'_>>() };
     call.answer(parameters(args), None, result)
 }

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use umbo::ffi::*;
 
 use super::Given;
-use super::body::{Call, arguments, on_replica, on_update, on_value, pointer};
+use super::body::{Call, arguments, on_update, on_value, on_values, pointer};
 use super::strategies::strategy_of;
 use super::variables::variable_of;
 use crate::environment::{Bound, Environment};
@@ -69,7 +69,7 @@ fn run(step: &Json, environment: &Environment<'_>) -> Given {
     given(maybe_made(|result| unsafe {
         let args = pointer(args.as_ref());
         let user_data = call.user_data();
-        umbo_strategy_run(strategy.get(), Some(on_replica), user_data, args, ptr::null(), result)
+        umbo_strategy_run(strategy.get(), Some(on_values), user_data, args, ptr::null(), result)
     })?)
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 use umbo::ffi::*;
 
-use super::body::{Call, arguments, on_merge, pointer};
+use super::body::{Call, arguments, on_values, pointer};
 use super::cross_replica::{given, reduce_op};
 use super::strategies::own_replica_context;
 use super::{Given, block};
@@ -74,7 +74,7 @@ fn merge_call(step: &Json, environment: &Environment<'_>) -> Given {
     given(maybe_made(|result| unsafe {
         let args = pointer(args.as_ref());
         let user_data = call.user_data();
-        umbo_replica_context_merge_call(context, Some(on_merge), user_data, args, result)
+        umbo_replica_context_merge_call(context, Some(on_values), user_data, args, result)
     })?)
 }
 

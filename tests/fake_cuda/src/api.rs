@@ -17,7 +17,7 @@ macro_rules! api {
         $(
             // SAFETY: the name and the type are those of the CUDA driver, which programs that load this
             // library in its place expect.
-            #[unsafe(no_mangle)]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
             unsafe extern "C" fn $name($($argument: $type),*) -> std::ffi::c_int {
                 enter(stringify!($name), |$session| $body)
             }
@@ -26,7 +26,7 @@ macro_rules! api {
 }
 
 // SAFETY: see `api`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn cuInit(flags: c_uint) -> c_int {
     enter_early("cuInit", |session| session.init(flags))
 }
@@ -37,13 +37,13 @@ fn put_text(text: &Out<*const c_char>, found: Option<&'static CStr>) -> c_int {
 }
 
 // SAFETY: see `api`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn cuGetErrorName(code: c_int, text: Out<*const c_char>) -> c_int {
     put_text(&text, describe(code).map(|(name, _)| name))
 }
 
 // SAFETY: see `api`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn cuGetErrorString(code: c_int, text: Out<*const c_char>) -> c_int {
     put_text(&text, describe(code).map(|(_, text)| text))
 }
@@ -51,7 +51,7 @@ unsafe extern "C" fn cuGetErrorString(code: c_int, text: Out<*const c_char>) -> 
 /// What tests ask the driver, and tell it: see `Session::ask`. The answer is a number, and a text where one
 /// was asked for.
 // SAFETY: only this driver has the function.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn fake_cuda_ask(question: In<c_char>, text: TextOut, room: usize) -> u64 {
     let mut session = Session::open();
     let question = question.text().expect("a question is a text");

@@ -23,6 +23,15 @@ pub struct Modules {
     functions: BTreeMap<u32, Function>,
     modules: u32,
     next: u32,
+    /// What was read last: programs load one text into each device.
+    last: Option<Text>,
+}
+
+/// A text, and what was read from it.
+struct Text {
+    text: String,
+    target: u32,
+    kernels: Vec<Arc<Kernel>>,
 }
 
 impl Modules {
@@ -40,18 +49,24 @@ impl Session<'_> {
             eprintln!("fake-cuda: the module cannot be loaded: {text}");
             code
         };
-        let module = read(text).map_err(|problem| said(Code::INVALID_PTX, problem))?;
+        if self.modules.last.as_ref().is_none_or(|last| last.text != text) {
+            let module = read(text).map_err(|problem| said(Code::INVALID_PTX, problem))?;
+            let kernels = module.kernels.into_iter().map(Arc::new).collect();
+            let (text, target) = (text.to_owned(), module.target);
+            self.modules.last = Some(Text { text, target, kernels });
+        }
         let (major, minor) = self.settings.capability;
-        if module.target as i32 > major * 10 + minor {
-            let text = format!("it is for sm_{}, the device is {major}.{minor}", module.target);
+        let modules = &mut self.modules;
+        let Text { target, kernels, .. } = modules.last.as_ref().expect("it was read");
+        if *target as i32 > major * 10 + minor {
+            let text = format!("it is for sm_{target}, the device is {major}.{minor}");
             return Err(said(Code::NO_BINARY_FOR_GPU, text));
         }
-        let modules = &mut self.modules;
         modules.modules += 1;
         let id = modules.modules;
-        for kernel in module.kernels {
+        for kernel in kernels {
             modules.next += 1;
-            let function = Function { context, module: id, kernel: Arc::new(kernel) };
+            let function = Function { context, module: id, kernel: Arc::clone(kernel) };
             modules.functions.insert(modules.next, function);
         }
         Ok(handle::make(Kind::Module, id))
@@ -60,7 +75,8 @@ impl Session<'_> {
     pub fn module_function(&mut self, raw: Raw, name: &str) -> Outcome<Raw> {
         let context = self.current()?;
         let id = handle::number(Kind::Module, raw).ok();
-        let mut all = self.modules.functions.iter();
+        // Those of the module that was loaded last, which programs ask for, are the last.
+        let mut all = self.modules.functions.iter().rev();
         let found = all.find(|(_, function)| {
             (Some(function.module), function.context, function.kernel.name.as_str())
                 == (id, context, name)
