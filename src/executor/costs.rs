@@ -178,16 +178,15 @@ impl Estimates {
     fn forget(&self) {
         if !self.is_fixed() {
             let known = self.latency.load(Ordering::Relaxed);
-            self.latency.store(known - known / 256, Ordering::Relaxed);
+            self.latency.store(known - known / 2048, Ordering::Relaxed);
         }
     }
 }
 
-/// A new estimate from the `known` one and a sample. It moves by a part of the difference. A sample counts as at most
-/// twice the known value, because larger ones come from preempted threads. Even if every fourth sample is one, the
-/// estimate stays below twice the others.
+/// A new estimate from the `known` one and a sample. It moves by a part of the difference, and never to many times the
+/// known value, because a sample that large comes from a preempted thread.
 fn nearer(known: u64, sample: u64, part: u64) -> u64 {
-    let sample = sample.min(known.saturating_mul(2).max(1000));
+    let sample = sample.min(known.saturating_mul(4).max(1000));
     if sample >= known { known + (sample - known) / part } else { known - (known - sample) / part }
 }
 
