@@ -20,6 +20,8 @@ use umbo::values::variable::{Aggregation, Variable};
 
 use super::dividing::gradients;
 use super::engine::{job, ranks};
+use super::on_gpus::tried;
+use super::pairwise::pairwise;
 use super::{alone, bytes, copy_into, on_ranks, tensor, variable};
 
 const SPLITS: [(usize, usize); 3] = [(2, 1), (2, 2), (3, 1)];
@@ -233,55 +235,52 @@ fn train(strategy: Strategy, limits: impl Fn() -> Limits) -> Vec<Vec<Vec<u8>>> {
 
 #[test]
 fn what_is_nested_under_limits_has_the_bits_of_one_process() {
-    for (number, (size, replicas)) in SPLITS.into_iter().enumerate() {
+    for choice in tried(pairwise(&[SPLITS.len(), LIMITED.len()])) {
+        let ((size, replicas), (limited, are_on)) = (SPLITS[choice[0]], LIMITED[choice[1]]);
         let expected = train(alone(size * replicas), Limits::default);
-        for (limited, are_on) in LIMITED {
-            let job = job(size, Some(number as u64), None);
-            let came = on_ranks(&job, replicas, |rank, strategy| {
+        let came =
+            on_ranks(&job(size, Some(choice[0] as u64), None), replicas, |rank, strategy| {
                 train(strategy.unwrap(), || limits(are_on(rank, size)))
             });
-            assert!(came.iter().all(|came| *came == expected), "{size}×{replicas}, {limited}");
-        }
+        assert!(came.iter().all(|came| *came == expected), "{size}×{replicas}, {limited}");
     }
 }
 
 /// Every part of the step fails on each rank in turn; a program that overlooks it is told at the end.
 #[test]
 fn a_part_that_fails_on_one_rank_fails_the_step_on_all() {
-    for (number, (size, replicas)) in SPLITS.into_iter().enumerate() {
+    for choice in tried(pairwise(&[SPLITS.len(), LIMITED.len(), 3])) {
+        let (size, replicas) = SPLITS[choice[0]];
+        let (limited, are_on) = LIMITED[choice[1]];
+        let failing = choice[2] % size;
         let expected = train(alone(size * replicas), Limits::default);
-        for (limited, are_on) in LIMITED {
-            for failing in 0..size {
-                on_ranks(&job(size, Some(number as u64), None), replicas, |rank, strategy| {
-                    let program = Program::new(strategy.unwrap());
-                    let limits = || limits(are_on(rank, size));
-                    program.step(0, limits(), None).unwrap();
-                    for place in Place::ALL {
-                        for fate in [Fate::Fails, Fate::Overlooked] {
-                            let before = program.state();
-                            let own = (rank == failing).then(|| (place, fate.clone()));
-                            let overlooked = matches!(fate, Fate::Overlooked);
-                            let what =
-                                || format!("{place:?} on {failing}, {limited}, {overlooked}");
-                            let came = program.step(1, limits(), own);
-                            let error = came.map_err(|it| (it.status(), it.to_string()));
-                            let (status, text) = error.expect_err(&what());
-                            if !overlooked {
-                                assert_eq!(status, Status::NotFound, "{}: {text}", what());
-                                let names = text.contains(&format!("rank {failing} failed"));
-                                assert_eq!(names, rank != failing, "{}: {text}", what());
-                            } else {
-                                let names = text.contains(&format!("rank {failing} "));
-                                assert!(names || rank == failing, "{}: {text}", what());
-                            }
-                            assert_eq!(program.state(), before, "{}", what());
-                        }
+        on_ranks(&job(size, Some(choice[0] as u64), None), replicas, |rank, strategy| {
+            let program = Program::new(strategy.unwrap());
+            let limits = || limits(are_on(rank, size));
+            program.step(0, limits(), None).unwrap();
+            for place in Place::ALL {
+                for fate in [Fate::Fails, Fate::Overlooked] {
+                    let before = program.state();
+                    let own = (rank == failing).then(|| (place, fate.clone()));
+                    let overlooked = matches!(fate, Fate::Overlooked);
+                    let what = || format!("{place:?} on {failing}, {limited}, {overlooked}");
+                    let came = program.step(1, limits(), own);
+                    let error = came.map_err(|it| (it.status(), it.to_string()));
+                    let (status, text) = error.expect_err(&what());
+                    if !overlooked {
+                        assert_eq!(status, Status::NotFound, "{}: {text}", what());
+                        let names = text.contains(&format!("rank {failing} failed"));
+                        assert_eq!(names, rank != failing, "{}: {text}", what());
+                    } else {
+                        let names = text.contains(&format!("rank {failing} "));
+                        assert!(names || rank == failing, "{}: {text}", what());
                     }
-                    program.step(1, limits(), None).unwrap();
-                    assert_eq!(program.state()[..], expected[1][1..3]);
-                });
+                    assert_eq!(program.state(), before, "{}", what());
+                }
             }
-        }
+            program.step(1, limits(), None).unwrap();
+            assert_eq!(program.state()[..], expected[1][1..3]);
+        });
     }
 }
 
@@ -290,7 +289,7 @@ fn a_part_that_fails_on_one_rank_fails_the_step_on_all() {
 #[test]
 fn a_part_that_is_late_on_one_rank_is_given_up_on_all() {
     use Place::{Callback, End, NestedAfterAssignment, NestedBeforeAssignment};
-    for (size, replicas) in SPLITS {
+    for (size, replicas) in tried(SPLITS) {
         let expected = train(alone(size * replicas), Limits::default);
         for late in 0..size {
             on_ranks(&ranks(size), replicas, |rank, strategy| {

@@ -449,7 +449,7 @@ fn lose_a_gpu(place: &str, name: &str) {
     assert_eq!(ends, [End::Whole; 2]);
     let (mut whole, mut apart, mut lost) = (0, 0, 0);
     let name = format!("on_gpus::{name}");
-    for (trial, number) in (1..=calls).step_by(calls.div_ceil(50) as usize).enumerate() {
+    for (trial, number) in (1..=calls).step_by(calls.div_ceil(30) as usize).enumerate() {
         // Memory that is not there, and a kernel that fails.
         let code = if trial % 3 == 0 { 2 } else { 719 };
         let output = command(std::env::current_exe().unwrap())

@@ -4,6 +4,7 @@
 use super::dividing::make;
 use super::engine::ranks;
 use super::on_gpus::{placed, tried};
+use super::pairwise::pairwise;
 use super::training::{Model, Plan, plans, rule, train};
 use super::{on_ranks_of, options};
 use umbo::error::{Error, Status};
@@ -13,11 +14,6 @@ use umbo::strategy::{Options, Strategy};
 /// How many replicas there are in all of these tests.
 const REPLICAS: usize = 12;
 
-/// All splits into ranks and compute devices of each.
-fn splits() -> impl Iterator<Item = (usize, usize)> {
-    (1..=4).flat_map(|ranks| (1..=3).map(move |devices| (ranks, devices)))
-}
-
 /// The options of rank `rank`, on the devices that this process tests.
 pub fn chosen(rank: usize, devices: usize, replicas: usize) -> Options {
     Options { replicas_in_sync: replicas, bind_threads: false, ..placed(rank, devices) }
@@ -26,12 +22,15 @@ pub fn chosen(rank: usize, devices: usize, replicas: usize) -> Options {
 /// Numbers whose sums depend on the order, over every split and with shares that are not the same.
 #[test]
 fn no_split_shows() {
-    for (model, deferred, replicas) in [
+    let models = [
         (Model::Dense, true, REPLICAS),
         (Model::Dense, false, REPLICAS + 1),
         (Model::Rows, true, REPLICAS + 5),
         (Model::Rows, false, REPLICAS),
-    ] {
+    ];
+    for choice in tried(pairwise(&[models.len(), 4, 3])) {
+        let (model, deferred, replicas) = models[choice[0]];
+        let (size, devices) = (choice[1] + 1, choice[2] + 1);
         let plan = Plan {
             model,
             reduction: LossReduction::Sum,
@@ -42,15 +41,13 @@ fn no_split_shows() {
             is_wide: true,
         };
         let expected = train(Strategy::new(&options(replicas)).unwrap(), &plan, rule(2));
-        for (size, devices) in tried(splits()) {
-            let came = on_ranks_of(
-                &ranks(size),
-                |rank| chosen(rank, devices, replicas),
-                |_, strategy| train(strategy.unwrap(), &plan, rule(2)),
-            );
-            let same = came.iter().all(|came| *came == expected);
-            assert!(same, "{replicas} replicas on {size}×{devices}, {plan:?}");
-        }
+        let came = on_ranks_of(
+            &ranks(size),
+            |rank| chosen(rank, devices, replicas),
+            |_, strategy| train(strategy.unwrap(), &plan, rule(2)),
+        );
+        let same = came.iter().all(|came| *came == expected);
+        assert!(same, "{replicas} replicas on {size}×{devices}, {plan:?}");
     }
 }
 

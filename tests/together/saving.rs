@@ -14,6 +14,7 @@ use umbo::values::variable::Variable;
 
 use super::dividing::{RULES, contribute, gradients, known, make};
 use super::engine::{job, ranks};
+use super::on_gpus::tried;
 use super::{alone, on_ranks};
 
 /// A folder that goes when this does, with the files that ranks write beside each other.
@@ -187,7 +188,7 @@ fn restored(path: &Path) -> Vec<Vec<u8>> {
 /// A rank dies at each of its calls while a checkpoint replaces another one.
 #[test]
 fn a_rank_that_dies_leaves_the_old_checkpoint_or_the_new_one() {
-    for dying in [0, 1, 2] {
+    for dying in tried([0, 1, 2]) {
         let mut ends = [0; 2];
         for at in 0.. {
             let folder = Folder::new(&format!("deaths-{dying}-{at}"));
