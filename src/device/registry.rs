@@ -10,7 +10,7 @@ use self::table::Registry;
 pub use self::table::{DeviceHold, MAX_LOGICAL_CPUS};
 use crate::device::cpu::memory;
 use crate::device::cuda;
-use crate::device::cuda::gpu::Gpu;
+use crate::device::cuda::gpu::{Gpu, GpuAddress};
 use crate::device::{DeviceId, DeviceKind, MemoryInfo};
 use crate::error::{Error, Result};
 use crate::executor::affinity::{self, CpuSet};
@@ -56,7 +56,7 @@ pub fn set_stream(device: DeviceId, stream: Option<usize>) -> Result<()> {
     if needs_note(device, "stream", "works on its stream", stream.is_some())? {
         // The driver is asked before the lock is taken.
         if let Some(stream) = stream {
-            cuda::external::check_stream(card_of(device)?, stream)?;
+            cuda::external::check_stream(place_of(device)?.card, stream)?;
         }
         REGISTRY.state.lock().gpus.given(device.index).stream = stream;
     }
@@ -68,7 +68,7 @@ pub fn set_stream(device: DeviceId, stream: Option<usize>) -> Result<()> {
 pub fn set_memory_pool(device: DeviceId, pool: Option<usize>) -> Result<()> {
     if needs_note(device, "pool", "has memory", pool.is_some())? {
         if let Some(pool) = pool {
-            cuda::external::check_pool(card_of(device)?, pool)?;
+            cuda::external::check_pool(place_of(device)?.card, pool)?;
         }
         REGISTRY.state.lock().gpus.given(device.index).pool = pool;
     }
@@ -76,10 +76,10 @@ pub fn set_memory_pool(device: DeviceId, pool: Option<usize>) -> Result<()> {
 }
 
 /// The card that a logical GPU is a part of.
-fn card_of(device: DeviceId) -> Result<u32> {
+fn place_of(gpu: DeviceId) -> Result<GpuAddress> {
     let cards = REGISTRY.card_count();
-    let place = REGISTRY.state.lock().gpus.place(device.index, cards);
-    place.map(|place| place.card).ok_or_else(|| REGISTRY.absent(device, cards))
+    let place = REGISTRY.state.lock().gpus.place(gpu.index, cards);
+    place.ok_or_else(|| REGISTRY.absent(gpu, cards))
 }
 
 /// Whether an external stream or pool, or `None`, is to be stored for a GPU. Fails if the GPU was used. For a CPU
@@ -104,12 +104,10 @@ fn needs_note(device: DeviceId, what: &'static str, since: &str, is_given: bool)
 /// with UNAVAILABLE if it cannot be used.
 pub fn gpu(device: DeviceId) -> Result<&'static Gpu> {
     REGISTRY.require(device)?;
-    let cards = REGISTRY.card_count();
-    let place = match device.kind {
-        DeviceKind::Gpu => REGISTRY.state.lock().gpus.place(device.index, cards),
-        DeviceKind::Cpu => None,
-    };
-    Gpu::at(place.ok_or_else(|| Error::Internal(format!("{device} is no GPU")))?)
+    match device.kind {
+        DeviceKind::Gpu => Gpu::at(place_of(device)?),
+        DeviceKind::Cpu => Err(Error::Internal(format!("{device} is no GPU"))),
+    }
 }
 
 /// The first logical GPU of a card, by the card's number. Fails with NOT_FOUND if there is no such card.
@@ -147,9 +145,7 @@ pub fn memory_info(device: DeviceId) -> Result<MemoryInfo> {
     match device.kind {
         DeviceKind::Cpu => memory::memory_info(),
         DeviceKind::Gpu => {
-            let cards = REGISTRY.card_count();
-            let place = REGISTRY.state.lock().gpus.place(device.index, cards);
-            let place = place.ok_or_else(|| REGISTRY.absent(device, cards))?;
+            let place = place_of(device)?;
             let card = cuda::memory_info(place.card)?;
             Ok(match place.limit {
                 None => card,

@@ -215,6 +215,13 @@ impl<'a> ViewMut<'a> {
 }
 
 impl<'a> Span<'a> {
+    /// Bytes as numbers of type `dtype`. Asserts that they are aligned for it.
+    pub fn of_bytes(bytes: &'a [u8], dtype: DType) -> Span<'a> {
+        assert!(dtype != DType::Bool && bytes.as_ptr().addr().is_multiple_of(dtype.size()));
+        let start = Shared(bytes.as_ptr(), PhantomData);
+        Elements { start, dtype, extent: bytes.len() / dtype.size() }
+    }
+
     /// A span of `elements` elements, from the first of this span on.
     ///
     /// # Safety
@@ -232,6 +239,12 @@ impl<'a> Span<'a> {
 }
 
 impl<'a> SpanMut<'a> {
+    /// Bytes as numbers of type `dtype` that may be written. Asserts that they are aligned for it.
+    pub fn of_bytes(bytes: &'a mut [u8], dtype: DType) -> SpanMut<'a> {
+        let extent = Span::of_bytes(bytes, dtype).extent;
+        Elements { start: Exclusive(bytes.as_mut_ptr(), PhantomData), dtype, extent }
+    }
+
     /// A span of `elements` elements, from the first of this span on.
     ///
     /// # Safety

@@ -7,7 +7,7 @@
 #![expect(unsafe_code, reason = "kernels get addresses")]
 
 use crate::device::cuda::gpu::Gpu;
-use crate::error::{Error, Result, memory};
+use crate::error::{Error, Result};
 use crate::kernels::cuda::{
     Address, GpuPlace, KernelLauncher, PreparedLaunches, RowCopy, on_gpu, prepared_on_gpu,
 };
@@ -26,31 +26,27 @@ impl VariableCopies {
         index: usize,
         update: &PreparedUpdate,
     ) -> Result<VariableCopies> {
+        custom_kernel(means, update, index)?;
         let Means { variables, sources, .. } = means;
         let variable = &sources.variables()[index];
         variable.check_first_update()?;
         let shape = Shape::new(&[sources.elements(index)])?;
         let fresh = || Tensor::uninitialized(variable.dtype(), shape, gpu.id());
         let merged = sources.rows(index);
-        let rows = merged.map(|merged| {
-            let rows = merged.rows();
-            let numbers = memory::collect(rows.iter().map(|&row| Ok(row as i64)), "row numbers")?;
-            Tensor::from_slice(&numbers, Shape::new(&[rows.len()])?, gpu.id())
-        });
         let weights = address_of(variable, update.buffer);
         let originals =
             std::iter::once(weights).chain(variables.state(update.position).slot_addresses());
         Ok(VariableCopies {
             copies: originals.map(|original| Ok((fresh()?, original))).collect::<Result<_>>()?,
-            rows: rows.transpose()?,
+            rows: merged.map(|merged| merged.indices(gpu.id())).transpose()?,
             width: merged.map_or(1, |merged| merged.row_elements() as u64),
             gradient: fresh()?,
         })
     }
 
     /// Where the weights and the gradient are, for the kernel that writes the latter.
-    pub(super) fn operands(&self) -> (Address, Address) {
-        (self.copies[0].0.place().address, self.gradient.place().address)
+    pub(super) fn operands(&self) -> (Address, Vec<Address>) {
+        (self.copies[0].0.place().address, vec![self.gradient.place().address])
     }
 
     /// Queues the copying of weights and state, or that they are copied `back` to the variable.
@@ -135,7 +131,7 @@ pub(super) fn address_of(variable: &Variable, buffer: usize) -> Address {
 }
 
 /// The rule's kernel, or the reason why it has none.
-pub(super) fn custom_kernel<'a>(
+fn custom_kernel<'a>(
     Means { rule, sources, .. }: Means<'a>,
     update: &PreparedUpdate,
     index: usize,

@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::lent::LentGradient;
 use crate::optimizer::replica::GradientBuffer;
 use crate::strategy::ReplicaContext;
 use crate::tensor::Tensor;
@@ -44,7 +43,7 @@ impl Gradients {
             )));
         }
         self.check_lent(index, &gradient, context)?;
-        let lent = LentGradient::new(step, gradient);
+        let lent = (gradient, step);
         // Under the lock that releasing takes: so a gradient that is lent after the step's end is released, too.
         let refused = {
             let mut held = dense.lent.held.lock();

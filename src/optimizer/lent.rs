@@ -14,20 +14,12 @@ use parking_lot::Mutex;
 pub(super) struct LentSlot {
     /// The step in which it was lent; 0 if nothing is lent. Step numbers start at 1.
     pub(super) step: AtomicU64,
+    /// The program's memory that holds it, and the step.
     pub(super) held: Mutex<Option<LentGradient>>,
 }
 
-/// The program's memory that holds a gradient.
-pub(super) struct LentGradient {
-    step: u64,
-    tensor: Tensor,
-}
-
-impl LentGradient {
-    pub(super) fn new(step: u64, tensor: Tensor) -> LentGradient {
-        LentGradient { step, tensor }
-    }
-}
+/// A lent gradient, and the step in which it was lent.
+pub(super) type LentGradient = (Tensor, u64);
 
 impl LentSlot {
     /// Whether something was lent in `step`.
@@ -42,7 +34,7 @@ impl LentSlot {
         if !self.is_of(step) {
             return None;
         }
-        self.held.lock().as_ref().map(|lent| lent.tensor.clone())
+        self.held.lock().as_ref().map(|(tensor, _)| tensor.clone())
     }
 
     /// Takes the lent gradient out. The caller drops it when no lock is held.
@@ -55,7 +47,7 @@ impl LentSlot {
     /// Takes the lent gradient out if it no longer counts: if `counts` returns false for its step.
     pub(super) fn take_unless(&self, counts: impl FnOnce(u64) -> bool) -> Option<LentGradient> {
         let mut held = self.held.lock();
-        held.as_ref().filter(|lent| !counts(lent.step))?;
+        held.as_ref().filter(|(_, step)| !counts(*step))?;
         self.step.store(0, Ordering::Release);
         held.take()
     }

@@ -11,7 +11,7 @@ use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result, memory};
 use crate::kernels::cuda::{Address, GpuUpdate, Gradient, TableRows, on_gpu, prepared_on_gpu};
 use crate::kernels::update::squares::Squares;
-use crate::optimizer::custom_kernels::{address_of, compute, copy_out, custom_kernel};
+use crate::optimizer::custom_kernels::{address_of, compute, copy_out};
 use crate::optimizer::exchange::between_gpus::Buffers;
 use crate::optimizer::exchange::buffers::AlignedBytes;
 use crate::optimizer::exchange::shards::{ReceivedShard, Shards};
@@ -84,30 +84,24 @@ impl ApplyLauncher for Gpu {
     fn reserve_update(&'static self, work: &mut ApplyWork, means: Means<'_>) -> Result<()> {
         let Means { variables, sources, clipping, .. } = means;
         let prepared: Vec<_> = ApplyItem::prepared(&work.items).collect();
-        let is_custom = prepared.iter().any(|(_, update)| update.scalars.step.is_none());
-        let mut copies = Vec::new();
-        for &(index, update) in prepared.iter().filter(|_| is_custom) {
-            custom_kernel(means, update, index)?;
-            copies.push(VariableCopies::new(self, means, index, update)?);
-        }
+        // A rule of the program's works on copies, of all variables.
+        let of_program = prepared.iter().filter(|(_, update)| update.scalars.step.is_none());
+        let copies =
+            of_program.map(|&(index, update)| VariableCopies::new(self, means, index, update));
+        let copies = copies.collect::<Result<Vec<_>>>()?;
         let operands = GpuOperands::new(sources, self, prepared.iter().map(|(index, _)| *index))?;
         let flags = Tensor::zeros(DType::Int32, Shape::new(&[prepared.len()])?, self.id())?;
         let mut on_host = memory::list(prepared.len(), "flags of an update")?;
         on_host.resize(prepared.len(), [0; 4]);
         let first_flag = flags.place().address;
         // What the kernels write: weights and state, or, for a custom rule, its gradient.
-        let written: Vec<(Address, Vec<Address>)> = match is_custom {
-            true => {
-                copies.iter().map(VariableCopies::operands).map(|(w, g)| (w, vec![g])).collect()
-            }
-            false => {
-                let of_update = prepared.iter().map(|&(index, update)| {
-                    let weights = address_of(&sources.variables()[index], update.buffer);
-                    (weights, variables.state(update.position).slot_addresses().collect())
-                });
-                of_update.collect()
-            }
-        };
+        let written = prepared.iter().enumerate().map(|(at, &(index, update))| {
+            copies.get(at).map(VariableCopies::operands).unwrap_or_else(|| {
+                let weights = address_of(&sources.variables()[index], update.buffer);
+                (weights, variables.state(update.position).slot_addresses().collect())
+            })
+        });
+        let written: Vec<(Address, Vec<Address>)> = written.collect();
         let updates = prepared.iter().zip(&written).enumerate();
         let updates = updates.map(|(at, (&(index, update), (weights, slots)))| GpuUpdate {
             gradient: operands.gradient(sources, at, index),
@@ -116,7 +110,7 @@ impl ApplyLauncher for Gpu {
             step: update.scalars.step,
             weights: *weights,
             slots,
-            rows: sources.rows(index).filter(|_| !is_custom).map(|merged| TableRows {
+            rows: sources.rows(index).filter(|_| copies.is_empty()).map(|merged| TableRows {
                 numbers: merged.rows(),
                 elements: merged.row_elements() as u64,
                 of: sources.variables()[index].shape()[0],
@@ -127,12 +121,12 @@ impl ApplyLauncher for Gpu {
         // SAFETY: this apply has claimed the variables, so that nobody else uses them; all operands live until the
         // flags have arrived.
         let launches = unsafe {
-            if is_custom {
+            if copies.is_empty() {
+                prepared_on_gpu(self, |launcher| launcher.update(&updates))?
+            } else {
                 copy_out(self, &copies)?;
                 on_gpu(self, |launcher| launcher.update(&updates))?;
                 compute(self, means, prepared.iter().copied(), &copies)?
-            } else {
-                prepared_on_gpu(self, |launcher| launcher.update(&updates))?
             }
         };
         let (_operands, _copies) = (operands, copies);

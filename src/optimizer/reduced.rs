@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result, memory};
+use crate::error::{Error, Result};
 use crate::optimizer::exchange::Exchange;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::launchers::launcher_of;
@@ -12,7 +12,7 @@ use crate::strategy::Strategy;
 use crate::strategy::commit::CommitAction;
 use crate::strategy::context::{Current, current};
 use crate::strategy::ranks::{AddQuantity, Ranks};
-use crate::tensor::{Shape, Tensor};
+use crate::tensor::Tensor;
 use crate::values::Value;
 
 /// The gradient of variable `index` that the next apply would use: reduced over replicas and accumulated runs,
@@ -112,12 +112,7 @@ fn gradient(sources: &GradientSources<'_>, index: usize) -> Result<Value> {
         launcher.write_gradient(sources, index, &gradient)?;
         return Ok(Value::Tensor(gradient));
     };
-    let mut sizes: Vec<usize> = shape.iter().copied().collect();
-    sizes[0] = rows.rows().len();
-    let values = Tensor::uninitialized(dtype, Shape::new(&sizes)?, device)?;
+    let values = Tensor::uninitialized(dtype, shape.with_size(0, rows.rows().len()), device)?;
     launcher.write_gradient(sources, index, &values)?;
-    let numbers = rows.rows().iter().map(|&row| Ok(row as i64));
-    let numbers = memory::collect(numbers, "row numbers")?;
-    let indices = Tensor::from_slice(&numbers, Shape::new(&[numbers.len()])?, device)?;
-    Value::indexed_slices(values, indices, shape)
+    Value::indexed_slices(values, rows.indices(device)?, shape)
 }

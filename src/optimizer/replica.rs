@@ -85,8 +85,12 @@ impl DenseBuffer {
     /// Whether an apply in host memory may read it together with the buffer `before`, because it follows that one
     /// in memory.
     pub(super) fn follows(&self, before: &DenseBuffer) -> bool {
-        let read = |of: &DenseBuffer| of.mirror.as_ref().unwrap_or(&of.tensor).clone();
-        self.span.is_some() && slab::follows(&read(before), &read(self))
+        self.span.is_some() && slab::follows(before.own(), self.own())
+    }
+
+    /// The buffer, or its mirror, where an apply reads it.
+    fn own(&self) -> &Tensor {
+        self.mirror.as_ref().unwrap_or(&self.tensor)
     }
 
     /// The gradient that the replica wrote or lent in `step`.
@@ -110,8 +114,7 @@ impl DenseBuffer {
     /// The buffer, or its mirror, if it lies in host memory, for an apply that has claimed the gradients to
     /// write.
     pub(super) fn landing(&self) -> Option<&Tensor> {
-        let tensor = self.mirror.as_ref().unwrap_or(&self.tensor);
-        tensor.device().is_host_memory().then_some(tensor)
+        Some(self.own()).filter(|own| own.device().is_host_memory())
     }
 
     /// The elements that an apply of `step` reads, if they lie in host memory.

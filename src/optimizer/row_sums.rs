@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "memory for views is used again")]
 
 use crate::device::DeviceId;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::rows::order::RowOrder;
 use crate::kernels::rows::sum::{RowPart, sum_rows};
@@ -13,7 +13,7 @@ use crate::kernels::update::weighted_sum::WeightedSum;
 use crate::kernels::view::{Span, View};
 use crate::optimizer::row_buffer::RowBuffer;
 use crate::optimizer::rows::ReplicaRows;
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
 
 /// The sums of the contributions to one row-sparse variable since the last update.
@@ -138,6 +138,12 @@ impl Merged {
     /// Indices of the contributed rows, ascending.
     pub(super) fn rows(&self) -> &[usize] {
         &self.rows
+    }
+
+    /// The same as a tensor, int64, on `device`.
+    pub(super) fn indices(&self, device: DeviceId) -> Result<Tensor> {
+        let numbers = memory::collect(self.rows.iter().map(|&row| Ok(row as i64)), "row numbers")?;
+        Tensor::from_slice(&numbers, Shape::new(&[numbers.len()])?, device)
     }
 
     /// The elements of one row.

@@ -223,37 +223,6 @@ float_reductions! {
 /// The largest number of elements that are added over replicas.
 pub const MAX_ADDENDS: usize = 1 << 15;
 
-/// The exact sum of up to [`MAX_ADDENDS`] 64-bit integers, in a form that vectors can add: the sum of their upper 32
-/// bits and the sum of their lower 32 bits.
-#[derive(Clone, Copy)]
-pub struct Halves {
-    high: i64,
-    low: i64,
-}
-
-impl Halves {
-    const ZERO: Halves = Halves { high: 0, low: 0 };
-
-    #[inline(always)]
-    fn new(high: i64, low: u32) -> Halves {
-        Halves { high, low: i64::from(low) }
-    }
-
-    #[inline(always)]
-    fn plus(self, other: Halves) -> Halves {
-        Halves { high: self.high + other.high, low: self.low + other.low }
-    }
-
-    /// The sum, rounded once.
-    #[inline(always)]
-    fn to_f64(self) -> f64 {
-        // Both halves are exact in a float64, and so is the upper half times 2^32.
-        let high = self.high + (self.low >> 32);
-        let low = self.low & 0xffff_ffff;
-        high as f64 * 4_294_967_296.0 + low as f64
-    }
-}
-
 macro_rules! integer_sums {
     ($sum:ident: $($integer:ty),*) => {$(
         reduction!($sum<$integer> -> $integer, $integer, 0,
@@ -265,7 +234,9 @@ macro_rules! integer_sums {
 integer_sums! { Sum: u8, u16, u32, u64 }
 integer_sums! { SumOverAxes: u8, u16, u32, u64 }
 
-/// The wide type can hold the sum of as many elements as memory can hold.
+/// The wide type can hold the sum of as many elements as there can be: [`MAX_ADDENDS`] over replicas, as many as memory
+/// can hold over axes. A float64 has more than twice the digits of a float32, so a quotient of numbers that float32
+/// holds exactly may be rounded to it first.
 macro_rules! integer_means {
     ($($name:ident<$integer:ty> -> $mean:ty, $wide:ty;)*) => {$(
         reduction!($name<$integer> -> $mean, $wide, 0,
@@ -275,6 +246,12 @@ macro_rules! integer_means {
 }
 
 integer_means! {
+    Mean<i8> -> f32, i32;
+    Mean<u8> -> f32, i32;
+    Mean<i16> -> f32, i32;
+    Mean<u16> -> f32, i32;
+    Mean<i64> -> f64, i128;
+    Mean<u64> -> f64, i128;
     MeanOverAxes<i8> -> f32, i64;
     MeanOverAxes<u8> -> f32, i64;
     MeanOverAxes<i16> -> f32, i64;
@@ -285,33 +262,11 @@ integer_means! {
     MeanOverAxes<u64> -> f64, i128;
 }
 
-/// An `i32` can hold the sum of [`MAX_ADDENDS`] of these.
-macro_rules! small_integer_means {
-    ($($integer:ty),*) => {$(
-        reduction!(Mean<$integer> -> f32, i32, 0,
-            |element| i32::from(element), |left, right| left + right,
-            |sum, count| if count <= 256.0 {
-                // Both operands are exact in float32, and the quotient is rounded once.
-                sum as f32 / count as f32
-            } else {
-                (f64::from(sum) / count) as f32
-            });
-    )*};
-}
-
-small_integer_means! { i8, u8, i16, u16 }
-
 // The sum of [`MAX_ADDENDS`] 32-bit integers is exact in float64.
 reduction!(Mean<i32> -> f64, f64, 0.0,
     |element| f64::from(element), |left, right| left + right, |sum, count| sum / count);
 reduction!(Mean<u32> -> f64, f64, 0.0,
     |element| f64::from(element), |left, right| left + right, |sum, count| sum / count);
-reduction!(Mean<i64> -> f64, Halves, Halves::ZERO,
-    |element| Halves::new(element >> 32, element as u32),
-    |left, right| left.plus(right), |sum, count| sum.to_f64() / count);
-reduction!(Mean<u64> -> f64, Halves, Halves::ZERO,
-    |element| Halves::new((element >> 32) as i64, element as u32),
-    |left, right| left.plus(right), |sum, count| sum.to_f64() / count);
 
 #[cfg(test)]
 mod tests {
@@ -344,22 +299,5 @@ mod tests {
             }
         }
         assert!(quick > 100 && slow > 100, "{quick} {slow}");
-    }
-
-    #[test]
-    fn halves_are_rounded_like_the_exact_sum() {
-        let interesting = [0, 1, -1, i64::MAX, i64::MIN, 1 << 53, (1 << 53) + 1, -(1 << 53) - 1];
-        let noise = (0..2000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64);
-        let values: Vec<i64> = interesting.into_iter().chain(noise).collect();
-        for addends in values.windows(7).flat_map(|window| (1..=7).map(|n| &window[..n])) {
-            let exact: i128 = addends.iter().copied().map(i128::from).sum();
-            let halves = addends.iter().copied().map(Mean::<i64>::widen);
-            let sum = halves.fold(Halves::ZERO, Halves::plus).to_f64();
-            assert_eq!(sum.to_bits(), (exact as f64).to_bits(), "{addends:?}");
-            let exact: u128 = addends.iter().map(|&value| u128::from(value as u64)).sum();
-            let halves = addends.iter().map(|&value| Mean::<u64>::widen(value as u64));
-            let sum = halves.fold(Halves::ZERO, Halves::plus).to_f64();
-            assert_eq!(sum.to_bits(), (exact as f64).to_bits(), "{addends:?} unsigned");
-        }
     }
 }

@@ -23,33 +23,20 @@ pub fn copy_rows(source: &View, rows: &[u64], target: &mut ViewMut) -> Result<()
     let row = Layout::strided(layout.shape.without(0), &layout.strides()[1..])?;
     let bytes = checked_target(source, &row, target, rows.len())?;
     let step = layout.strides()[0] as usize * source.dtype().size();
-    // A row of a few bytes is a label or an index. Its copy is one load and one store, which cost less than a call
-    // that copies any number of bytes.
-    match (row.is_contiguous(), bytes) {
-        (_, 0) => {}
-        // SAFETY: the requirements of `copy_sized` were just checked: every number is below the number of rows, which
-        // the view guarantees; its contiguous rows have `bytes` bytes; and `target` has memory for as many rows as
-        // there are numbers.
-        (true, 1) => unsafe { copy_sized::<1>(source.data(), step, rows, target.data()) },
-        // SAFETY: as above.
-        (true, 2) => unsafe { copy_sized::<2>(source.data(), step, rows, target.data()) },
-        // SAFETY: as above.
-        (true, 4) => unsafe { copy_sized::<4>(source.data(), step, rows, target.data()) },
-        // SAFETY: as above.
-        (true, 8) => unsafe { copy_sized::<8>(source.data(), step, rows, target.data()) },
-        (contiguous, _) => {
-            for (position, &number) in rows.iter().enumerate() {
-                // SAFETY: as above: row `number` of the source and row `position` of the target
-                // exist, and views of distinct tensors that are read and written do not overlap.
-                unsafe {
-                    let from = source.data().add(number as usize * step);
-                    let to = target.data().add(position * bytes);
-                    if contiguous {
-                        ptr::copy_nonoverlapping(from, to, bytes);
-                    } else {
-                        copy_dense(from, &row, source.dtype().size(), to);
-                    }
-                }
+    if bytes == 0 {
+        return Ok(());
+    }
+    let is_contiguous = row.is_contiguous();
+    for (position, &number) in rows.iter().enumerate() {
+        // SAFETY: it was just checked that row `number` of the source exists, which its view guarantees, and row
+        // `position` of the target. Views of distinct tensors that are read and written do not overlap.
+        unsafe {
+            let from = source.data().add(number as usize * step);
+            let to = target.data().add(position * bytes);
+            if is_contiguous {
+                ptr::copy_nonoverlapping(from, to, bytes);
+            } else {
+                copy_dense(from, &row, source.dtype().size(), to);
             }
         }
     }
@@ -111,21 +98,6 @@ fn checked_target(source: &View, row: &Layout, target: &ViewMut, rows: usize) ->
         ));
     }
     row.shape.bytes(source.dtype())
-}
-
-/// Copies contiguous rows of `SIZE` bytes.
-///
-/// # Safety
-/// `from + number * step` is readable for `SIZE` bytes for each of `rows`, `to` is writable for
-/// `rows.len() * SIZE` bytes, and the two do not overlap.
-unsafe fn copy_sized<const SIZE: usize>(from: *const u8, step: usize, rows: &[u64], to: *mut u8) {
-    for (position, &number) in rows.iter().enumerate() {
-        // SAFETY: the caller's promise, for this number and position.
-        unsafe {
-            let row = from.add(number as usize * step).cast::<[u8; SIZE]>();
-            to.add(position * SIZE).cast::<[u8; SIZE]>().write(*row);
-        }
-    }
 }
 
 #[cfg(test)]

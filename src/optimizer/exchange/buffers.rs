@@ -2,13 +2,11 @@
 
 #![expect(unsafe_code, reason = "words are bytes, too")]
 
-use std::ops::Range;
 use std::slice;
 
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
-use crate::kernels::layout::{Layout, Shape};
-use crate::kernels::view::{Span, SpanMut, View, ViewMut};
+use crate::kernels::view::{Span, SpanMut};
 
 /// Workers share elements at multiples of so many, so that no two workers write one cache line.
 pub(in crate::optimizer) const BLOCK: usize = 64;
@@ -52,20 +50,12 @@ pub(super) fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(WORD)
 }
 
-/// Takes the next `bytes` bytes from the front of `from`.
-pub(super) fn take<'a>(from: &mut &'a mut [u8], bytes: usize) -> &'a mut [u8] {
+/// Takes the next elements from the front of `from`.
+pub(super) fn take<'a>(from: &mut &'a mut [u8], dtype: DType, elements: usize) -> SpanMut<'a> {
+    let bytes = elements * dtype.size();
     let (place, rest) = std::mem::take(from).split_at_mut(padded(bytes));
     *from = rest;
-    &mut place[..bytes]
-}
-
-/// The bytes of some elements.
-pub(super) fn bytes_of<'a>(span: Span<'a>, range: &Range<usize>) -> &'a [u8] {
-    assert!(range.start <= range.end && range.end <= span.elements());
-    let size = span.dtype().size();
-    // SAFETY: the span contains the range, and its elements are initialised memory without padding that nobody
-    // writes while the span is used.
-    unsafe { slice::from_raw_parts(span.data().add(range.start * size), range.len() * size) }
+    SpanMut::of_bytes(&mut place[..bytes], dtype)
 }
 
 /// Copies all elements of a span to another one that is alike.
@@ -74,28 +64,7 @@ pub(super) fn bytes_of<'a>(span: Span<'a>, range: &Range<usize>) -> &'a [u8] {
 /// Nobody else reads or writes `to` during the call, and the two do not overlap.
 pub(in crate::optimizer) unsafe fn copy(from: Span<'_>, to: &SpanMut<'_>) {
     assert_eq!((from.dtype(), from.elements()), (to.dtype(), to.elements()));
-    let from = bytes_of(from, &(0..from.elements()));
+    let bytes = from.elements() * from.dtype().size();
     // SAFETY: both have this many bytes, and the caller guarantees the rest.
-    unsafe { to.data().copy_from_nonoverlapping(from.as_ptr(), from.len()) };
-}
-
-fn layout(bytes: &[u8], dtype: DType) -> Layout {
-    assert!(bytes.as_ptr().addr().is_multiple_of(dtype.size()));
-    let elements = bytes.len() / dtype.size();
-    Layout::row_major(Shape::new(&[elements]).expect("as many bytes lie in memory"))
-}
-
-/// Bytes as elements.
-pub(super) fn span(bytes: &[u8], dtype: DType) -> Span<'_> {
-    // SAFETY: the bytes are borrowed as long as the result is, their alignment is asserted, and every bit pattern
-    // is a number.
-    let view = unsafe { View::new(bytes.as_ptr(), dtype, layout(bytes, dtype)) };
-    view.span().expect("a row of elements is contiguous")
-}
-
-/// Bytes as elements that may be written.
-pub(super) fn span_mut(bytes: &mut [u8], dtype: DType) -> SpanMut<'_> {
-    // SAFETY: as in `span`, and the borrow is exclusive.
-    let view = unsafe { ViewMut::new(bytes.as_mut_ptr(), dtype, layout(bytes, dtype)) };
-    view.into_span().expect("a row of elements is contiguous")
+    unsafe { to.data().copy_from_nonoverlapping(from.data(), bytes) };
 }

@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::buffers::{AlignedBytes, BLOCK, WORD, copy, span_mut, take};
+use super::buffers::{AlignedBytes, BLOCK, WORD, copy, take};
 use super::shards::{ShardRange, Shards};
 use crate::error::Result;
 use crate::executor::pieces::Pieces;
@@ -95,7 +95,7 @@ impl Shards {
         let (mut to, mut places, mut pieces) = (send.bytes_mut(), Vec::new(), Pieces::default());
         for ShardRange { item, range, .. } in own {
             let dtype = self.items[*item].dtype;
-            places.push(span_mut(take(&mut to, range.len() * dtype.size()), dtype));
+            places.push(take(&mut to, dtype, range.len()));
             pieces.push(range.len(), BLOCK, (3 + slots) * dtype.size());
         }
         pieces.for_each_share(contributions.len(), &|share| {
@@ -110,7 +110,7 @@ impl Shards {
         });
         let found = items.iter().find(|item| item.not_finite.load(Ordering::Relaxed));
         let found = found.map_or(u64::MAX, |item| item.index as u64);
-        take(&mut to, WORD).copy_from_slice(&found.to_ne_bytes());
+        to[..WORD].copy_from_slice(&found.to_ne_bytes());
     }
 }
 

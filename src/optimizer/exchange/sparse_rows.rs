@@ -5,13 +5,13 @@
 use super::participation::Participation;
 use super::sent::Sent;
 use crate::device::DeviceId;
-use crate::error::{Result, memory};
+use crate::error::Result;
 use crate::optimizer::row_sums::RowSource;
 use crate::optimizer::rows::ReplicaRows;
 use crate::optimizer::sources::GradientSources;
 use crate::strategy::ranks::Gathered;
 use crate::strategy::ranks::wire::{Reader, Writer};
-use crate::tensor::{DType, Shape, Tensor};
+use crate::tensor::DType;
 
 /// The rows of all ranks.
 pub(super) struct SparseRows(Vec<SentRows>);
@@ -47,13 +47,10 @@ fn pack_variable(sources: &GradientSources<'_>, index: usize, to: &mut Writer) -
         let merged = sources.accumulation.rows(index);
         to.number(u64::from(merged.is_some()))?;
         if let Some(merged) = merged {
-            let indices = merged.rows().iter().map(|&row| Ok(row as i64));
-            let indices = memory::collect(indices, "row numbers")?;
-            let shape = Shape::new(&[indices.len()])?;
             to.number(0)?; // As of its first replica.
             to.float(1.0)?;
             to.number(1)?;
-            to.tensor(&Tensor::from_slice(&indices, shape, DeviceId::HOST)?)?;
+            to.tensor(&merged.indices(DeviceId::HOST)?)?;
             to.tensor(merged.tensor())?;
         }
         return Ok(());

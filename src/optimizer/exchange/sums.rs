@@ -8,7 +8,7 @@
 use std::array;
 use std::sync::atomic::Ordering;
 
-use super::buffers::{AlignedBytes, BLOCK, WORD, bytes_of, copy, padded, span, span_mut, take};
+use super::buffers::{AlignedBytes, BLOCK, WORD, copy, padded, take};
 use super::sent::Sent;
 use super::shards::{ReceivedShard, ShardRange, Shards};
 use crate::cluster::communicator::{Incoming, Outgoing};
@@ -40,21 +40,21 @@ impl Shards {
                 let Sent::Contributions(dtype) = item.sent else {
                     let accumulated = sources.accumulated(item.index);
                     if accumulated.is_some() || !contributions.is_empty() {
-                        let place = take(&mut to, range.len() * size_of::<f64>());
+                        let place = take(&mut to, DType::Float64, range.len());
                         let own = contributions.iter().map(|of: &Contribution<'static>| {
                             let gradient = of.gradient.part(range);
                             Contribution { gradient, factor: of.factor }
                         });
-                        let (place, own) =
-                            (span_mut(place, DType::Float64), own.collect::<Vec<_>>());
+                        let own: Vec<_> = own.collect();
                         // SAFETY: this function has exclusive access to the send memory.
                         unsafe { add_up(&place, accumulated.map(|sum| sum.part(range)), &own) };
                     }
                     continue;
                 };
                 for contribution in &contributions {
-                    let place = take(&mut to, range.len() * dtype.size());
-                    place.copy_from_slice(bytes_of(contribution.gradient, range));
+                    let place = take(&mut to, dtype, range.len());
+                    // SAFETY: this function has exclusive access to the send memory.
+                    unsafe { copy(contribution.gradient.part(range), &place) };
                 }
             }
         }
@@ -84,8 +84,7 @@ impl Shards {
             let place = |ShardRange { item, range, .. }: &ShardRange| {
                 let item = &self.items[*item];
                 if gathers {
-                    let bytes = range.len() * item.dtype.size();
-                    return Some(span_mut(take(&mut to, bytes), item.dtype));
+                    return Some(take(&mut to, item.dtype, range.len()));
                 }
                 // SAFETY: the old contents were sent, and the exchange has exclusive access to the gradients.
                 Some(unsafe {
@@ -131,7 +130,7 @@ impl Shards {
             let bytes = elements * dtype.size();
             let (place, rest) = from.split_at(padded(bytes));
             from = rest;
-            span(&place[..bytes], dtype)
+            Span::of_bytes(&place[..bytes], dtype)
         }))
     }
 
@@ -176,9 +175,8 @@ impl Shards {
         places: &[Option<SpanMut<'_>>],
     ) {
         let mut from = receive.bytes_mut();
-        let received = self.received(round, sources, |dtype, elements| {
-            span_mut(take(&mut from, elements * dtype.size()), dtype)
-        });
+        let received =
+            self.received(round, sources, |dtype, elements| take(&mut from, dtype, elements));
         let terms: Vec<Vec<Contribution<'_>>> =
             received.iter().map(|of| contributions(of)).collect();
         let mut pieces = Pieces::default();
