@@ -47,7 +47,7 @@ impl Operation for Batch {
         let (first, mut facts) = (inputs[0], Facts::above(inputs)?);
         facts.replace(self.batch.spec(&first.spec)?);
         facts.cardinality = first.cardinality.map(|count| self.batch.batches(count));
-        facts.batches = Some(self.batch.size_of(first.cardinality));
+        facts.batches = Some(self.batch.size);
         facts.batched = Some(match first.batched {
             None | Some(Batched::Never) => Batched::Once,
             Some(Batched::Once | Batched::Twice) => Batched::Twice,

@@ -4,8 +4,6 @@ use std::fmt;
 
 use crate::error::Result;
 use crate::input::arguments::in_range;
-use crate::input::cardinality::Cardinality;
-use crate::input::facts::BatchSize;
 use crate::input::spec::ElementSpec;
 
 /// The parameters of a batching operation.
@@ -51,13 +49,5 @@ impl BatchParameters {
     /// Whether a last batch of `count` elements is kept.
     pub(super) fn keeps(&self, count: usize) -> bool {
         count > 0 && !(self.drop_remainder && count < self.size)
-    }
-
-    /// What is known of the batches that `elements` elements make.
-    pub(super) fn size_of(&self, elements: Cardinality) -> BatchSize {
-        let rows = self.size;
-        let left_out = |count| if self.drop_remainder { count % rows as u64 } else { 0 };
-        let total = elements.exact().map(|count| count - left_out(count));
-        BatchSize { rows, total }
     }
 }

@@ -32,8 +32,7 @@ impl Operation for Concatenate {
         let mut facts = Facts::above(inputs)?;
         facts.replace(spec(inputs)?);
         facts.cardinality = total(inputs);
-        facts.batches = common_batch_size(inputs)
-            .map(|size| size.with_total(size.total.filter(|_| inputs.len() == 1)));
+        facts.batches = common_batch_size(inputs);
         facts.batched = common_batched(inputs);
         facts.files = file_shares::joined(inputs);
         Ok(facts)

@@ -9,7 +9,7 @@ use crate::input::batched::check_batches;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
 use crate::input::distribute_options::{DistributeOptions, Sharding, Splitting};
-use crate::input::facts::{BatchSize, Files};
+use crate::input::facts::Files;
 use crate::input::file_shares::FileShare;
 use crate::input::gathered;
 use crate::input::in_step::{InStepPass, RankGroup};
@@ -67,12 +67,17 @@ fn distribute_to(
     // With one replica, batches stay as they are, unless the last one is to be left out.
     let stays = all == 1 && !(drops && spec.rows().is_none());
     let size = dataset.facts().batch_size();
-    let size = size.filter(|size| options.splitting == Splitting::Balanced && size.rows > 0);
+    let size = size.filter(|&rows| options.splitting == Splitting::Balanced && rows > 0);
     let (shares, cardinality) = match size.filter(|_| !stays) {
         // An incomplete share is dropped together with the missing shares after it.
-        Some(size) => {
-            let shares = dataset.rebatch(&balanced(size.rows, all), drops)?;
-            (shares, steps(dataset.cardinality(), size, drops))
+        Some(rows) => {
+            let shares = dataset.rebatch(&balanced(rows, all), drops)?;
+            // Batches that are not full are joined.
+            let steps = match (dataset.cardinality(), spec.rows()) {
+                (Cardinality::Exact(1..), None) => Cardinality::Unknown,
+                (batches, _) => batches,
+            };
+            (shares, steps)
         }
         None => (dataset.clone(), dataset.cardinality()),
     };
@@ -85,19 +90,6 @@ fn distribute_to(
         _ => Way::Split,
     };
     DistributedDataset::new(shares, spec, cardinality, way, replicas, options)
-}
-
-/// How many steps `batches` batches make if their rows are one stream, and each step has the rows of a full batch.
-fn steps(batches: Cardinality, size: BatchSize, drop_partial_step: bool) -> Cardinality {
-    let rows = size.rows as u64;
-    match (batches, size.total) {
-        (_, Some(total)) if drop_partial_step => Cardinality::Exact(total / rows),
-        (_, Some(total)) => Cardinality::Exact(total.div_ceil(rows)),
-        (Cardinality::Exact(1..), None) if drop_partial_step => Cardinality::Unknown,
-        // Several partial batches may have as many rows as a full one.
-        (Cardinality::Exact(2..), None) => Cardinality::Unknown,
-        (batches, None) => batches,
-    }
 }
 
 /// Distributes as [`distribute`] does, over the replicas of `strategy` on its compute devices. Iterators then belong to
@@ -201,22 +193,18 @@ pub fn deal(
     let step = BatchParameters::of(replicas, drop_partial_step);
     let cardinality = dataset.cardinality().map(|count| step.batches(count));
     let complete = drop_partial_step
+        || replicas == 1
         || match dataset.cardinality() {
             Cardinality::Exact(count) => count % replicas as u64 == 0,
             Cardinality::Endless => true,
             Cardinality::Unknown => false,
         };
-    let (spec, way) = match replicas {
-        1 => (dataset.element_spec().clone(), Way::Split),
-        _ => {
-            let spec = dataset.element_spec().map(&mut |leaf| {
-                let leaf = if complete { leaf.clone() } else { leaf.with_rows(None) };
-                Ok(ElementSpec::PerReplica(replicas, leaf))
-            })?;
-            (spec, Way::Deal { drop_partial_step })
-        }
-    };
+    let way = if replicas == 1 { Way::Split } else { Way::Deal { drop_partial_step } };
     let replicas = LocalReplicas::of(devices);
+    let spec = dataset.element_spec().map(&mut |leaf| {
+        let leaf = if complete { leaf.clone() } else { leaf.with_rows(None) };
+        Ok(replicas.spec(leaf))
+    })?;
     DistributedDataset::new(dataset.clone(), spec, cardinality, way, replicas, options)
 }
 

@@ -24,8 +24,8 @@ const MAX_STAGES: usize = 1 << 16;
 pub(super) struct Facts {
     pub(super) spec: ElementSpec,
     pub(super) cardinality: Cardinality,
-    /// The size of the batches that are the elements, if the spec does not contain it.
-    pub(super) batches: Option<BatchSize>,
+    /// The rows of a full batch, if the elements are batches and the spec does not contain it.
+    pub(super) batches: Option<usize>,
     /// How often the elements were batched, as far as that is certain.
     pub(super) batched: Option<Batched>,
     /// The files that the elements are read from, if there are any.
@@ -36,15 +36,6 @@ pub(super) struct Facts {
     pub(super) depth: usize,
     /// How many operations an iterator has, the sources included. An operation counts as often as it is used.
     pub(super) stages: usize,
-}
-
-/// How many rows the elements of a dataset have, if a batching operation has set it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BatchSize {
-    /// The rows of a full batch.
-    pub(super) rows: usize,
-    /// How many rows all batches of a pass have together, if that is known.
-    pub(super) total: Option<u64>,
 }
 
 /// How often elements were batched.
@@ -120,16 +111,9 @@ impl Facts {
         Ok(Facts { depth: deepest + 1, stages, ..inputs[0].clone() })
     }
 
-    /// The size of the batches that are the elements, as far as it is known before the first one.
-    pub(super) fn batch_size(&self) -> Option<BatchSize> {
-        match self.spec.rows() {
-            Some(rows) => {
-                let batches = self.cardinality.exact();
-                let total = batches.and_then(|batches| batches.checked_mul(rows as u64));
-                Some(BatchSize { rows, total })
-            }
-            None => self.batches,
-        }
+    /// The rows of a full batch, if the elements are batches and it is known before the first one.
+    pub(super) fn batch_size(&self) -> Option<usize> {
+        self.spec.rows().or(self.batches)
     }
 
     /// The arrays, if the elements are all of their rows in the arrays' own order.
@@ -139,9 +123,6 @@ impl Facts {
 
     /// Records that other items come, or the same in another order. Their number is `cardinality`.
     pub(super) fn reorder(&mut self, cardinality: Cardinality) {
-        // If all elements still come, so do all of their rows.
-        let all = cardinality == self.cardinality;
-        self.batches = self.batches.map(|size| size.with_total(size.total.filter(|_| all)));
         self.cardinality = cardinality;
         if let Some(rows) = &mut self.rows {
             rows.in_order = false;
@@ -171,12 +152,6 @@ impl Facts {
     }
 }
 
-impl BatchSize {
-    pub(super) fn with_total(self, total: Option<u64>) -> BatchSize {
-        BatchSize { total, ..self }
-    }
-}
-
 /// How often the elements of all `inputs` were batched, if the answer is the same for all.
 pub(super) fn common_batched(inputs: &[&Facts]) -> Option<Batched> {
     let times = inputs.first()?.batched;
@@ -184,11 +159,7 @@ pub(super) fn common_batched(inputs: &[&Facts]) -> Option<Batched> {
 }
 
 /// The batch size of the datasets, if it is known and the same for all.
-pub(super) fn common_batch_size(inputs: &[&Facts]) -> Option<BatchSize> {
-    let mut sizes = inputs.iter().map(|input| input.batch_size());
-    let first = sizes.next()??;
-    sizes.try_fold(first, |all, size| {
-        let size = size.filter(|size| size.rows == all.rows)?;
-        Some(size.with_total(all.total.filter(|_| all.total == size.total)))
-    })
+pub(super) fn common_batch_size(inputs: &[&Facts]) -> Option<usize> {
+    let rows = inputs.first()?.batch_size();
+    rows.filter(|_| inputs.iter().all(|input| input.batch_size() == rows))
 }

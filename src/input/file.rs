@@ -53,14 +53,6 @@ pub(super) fn map(path: &Path) -> Result<Mmap> {
     memory::map(&open(path)?).map_err(|error| failed(path, &error))
 }
 
-/// Returns INVALID_ARGUMENT for an array whose rank is not supported.
-pub(super) fn check_rank(path: &Path, rank: usize) -> Result<()> {
-    match rank <= MAX_RANK {
-        true => Ok(()),
-        false => Err(wrong(path, format!("{rank} dimensions; at most {MAX_RANK} are supported"))),
-    }
-}
-
 /// The elements that a file's header describes.
 pub(crate) struct FileElements {
     pub(crate) dtype: DType,
@@ -81,14 +73,17 @@ impl FileElements {
         )
     }
 
-    /// Elements of this shape. Returns DATA_LOSS if they would not fit into memory.
+    /// Elements of this shape. INVALID_ARGUMENT if its rank is not supported. DATA_LOSS if they would not fit into memory.
     pub(super) fn new(
         path: &Path,
         dtype: DType,
         sizes: &[usize],
         big_endian: bool,
     ) -> Result<FileElements> {
-        check_rank(path, sizes.len())?;
+        if sizes.len() > MAX_RANK {
+            let problem = format!("{} dimensions; at most {MAX_RANK} are supported", sizes.len());
+            return Err(wrong(path, problem));
+        }
         let too_large = |_| damaged(path, format!("its header claims a shape of {sizes:?}"));
         let shape = Shape::new(sizes).map_err(too_large)?;
         let data_bytes = shape.bytes(dtype).map_err(too_large)? as u64;

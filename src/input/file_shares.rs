@@ -49,8 +49,7 @@ pub(super) fn joined(inputs: &[&Facts]) -> Option<Files> {
 impl Facts {
     /// How many rows a full batch has, if that is known.
     pub(super) fn rows_of_batches(&self) -> Option<usize> {
-        let size = self.batch_size().map(|size| size.rows);
-        size.or_else(|| self.files.as_ref()?.rows)
+        self.batch_size().or_else(|| self.files.as_ref()?.rows)
     }
 
     /// Records how many rows a batch has, if the elements are made of files.

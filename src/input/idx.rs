@@ -68,9 +68,7 @@ fn read_header(path: &Path, stream: &mut impl Read) -> Result<FileElements> {
             return Err(wrong(path, problem));
         }
     };
-    let rank = usize::from(magic[3]);
-    file::check_rank(path, rank)?;
-    let mut sizes = vec![0; rank];
+    let mut sizes = vec![0; usize::from(magic[3])];
     for size in &mut sizes {
         let mut bytes = [0; 4];
         file::fill(path, stream, &mut bytes, "its header")?;

@@ -91,10 +91,9 @@ impl Operation for Map {
     }
 
     fn start(&self, dataset: &Dataset) -> Result<Box<dyn Pass<Value>>> {
-        let mut input = dataset.input().start()?;
-        let mapper = self.clone();
+        let (mut input, map) = (dataset.input().start()?, self.clone());
         if self.calls <= 1 {
-            return Ok(each(input, move |element| mapper.apply(element)));
+            return Ok(Box::new(EachPass { map, held: Held::of(&*input), input }));
         }
         let (mut taken, mut results) = (Vec::new(), VecDeque::new());
         let no_memory = |_| exhausted(self.calls, "elements of parallel calls");
@@ -108,7 +107,7 @@ impl Operation for Map {
             let _inside = of_calls.lock().enter();
             // The element is also released inside the iterator, because releasing it may run the caller's code.
             let element = element;
-            match mapper.apply(&element) {
+            match map.apply(&element) {
                 Ok(result) => Called::Made(result),
                 Err(error) if error.status() == Status::ResourceExhausted => {
                     Called::Lacked(error, element)
@@ -133,25 +132,17 @@ impl Operation for Map {
     }
 }
 
-/// A pass over the results of `function` for each element of `input`.
-fn each<F>(input: Box<dyn Pass<Value>>, function: F) -> Box<dyn Pass<Value>>
-where
-    F: Fn(&Value) -> Result<Value> + Send + 'static,
-{
-    Box::new(EachPass { function, held: Held::of(&*input), input })
-}
-
-struct EachPass<F> {
-    function: F,
+struct EachPass {
+    map: Map,
     /// The element whose call failed for lack of memory.
     held: Held<Value>,
     input: Box<dyn Pass<Value>>,
 }
 
-impl<F: Fn(&Value) -> Result<Value> + Send> Pass<Value> for EachPass<F> {
+impl Pass<Value> for EachPass {
     fn next(&mut self) -> Result<Option<Value>> {
         let Some(element) = self.held.next(&mut *self.input)? else { return Ok(None) };
-        let result = (self.function)(&element);
+        let result = self.map.apply(&element);
         self.held.hold_if_no_memory(element, result).map(Some)
     }
 

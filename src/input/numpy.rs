@@ -1,5 +1,6 @@
 //! Datasets of arrays that are copied when the dataset is made.
 
+use crate::collectives;
 use crate::device::DeviceId;
 use crate::error::memory::collect;
 use crate::error::{Error, Result};
@@ -66,12 +67,7 @@ fn stack(arrays: &[Tensor]) -> Result<Tensor> {
         );
         return Err(Error::invalid("arrays", problem));
     }
-    let sizes = |rows: usize| [&[rows], &*first.shape()].concat();
-    let row = Shape::new(&sizes(1))?;
-    Tensor::made(first.dtype(), Shape::new(&sizes(arrays.len()))?, DeviceId::HOST, |to| {
-        let mut rows = arrays.iter().enumerate();
-        rows.try_for_each(|(index, array)| {
-            to.copy_part_from(0, index, &array.to_contiguous()?.reshape(row)?)
-        })
-    })
+    let row = Shape::new(&[&[1], &*first.shape()].concat())?;
+    let rows = arrays.iter().map(|array| array.to_contiguous()?.reshape(row));
+    collectives::gather(&collect(rows, "arrays")?, 0, DeviceId::HOST, None)
 }

@@ -36,25 +36,23 @@ impl Phase {
 /// A number for each phase.
 pub type ByPhase<T> = [T; Phase::ALL.len()];
 
-/// A counter, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Counter {
-    /// Bytes that reductions and gathers read and wrote.
-    Reduced = 0,
-    /// Bytes that were copied from tensor to tensor.
-    Copied = 1,
-    /// Bytes that were sent to and received from other processes.
-    Exchanged = 2,
-    /// Bytes that updates of variables read and wrote.
-    Updated = 3,
+listed! {
+    /// A counter, in bytes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(usize)]
+    pub enum Counter {
+        /// Bytes that reductions and gathers read and wrote.
+        Reduced = 0,
+        /// Bytes that were copied from tensor to tensor.
+        Copied = 1,
+        /// Bytes that were sent to and received from other processes.
+        Exchanged = 2,
+        /// Bytes that updates of variables read and wrote.
+        Updated = 3,
+    }
 }
 
 impl Counter {
-    /// All counters, in the order of their numbers.
-    pub const ALL: [Counter; 4] =
-        [Counter::Reduced, Counter::Copied, Counter::Exchanged, Counter::Updated];
-
     /// `reduced`, `copied`, `exchanged` or `updated`.
     pub fn name(self) -> &'static str {
         ["reduced", "copied", "exchanged", "updated"][self as usize]
