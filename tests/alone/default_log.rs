@@ -43,7 +43,7 @@ fn child() {
     };
     // SAFETY: as above.
     let unknown = unsafe { umbo_set_log_callback(9, Some(to_output), ptr::null_mut(), None) };
-    refused(unknown, UMBO_STATUS_INVALID_ARGUMENT, "level");
+    refused(unknown, UMBO_STATUS_INVALID_ARGUMENT, &["level"]);
     release_too_often();
     if std::env::var_os("WITH_SINK").is_some() {
         set(Some(to_output));

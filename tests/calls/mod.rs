@@ -17,12 +17,14 @@ pub fn ok(status: umbo_status) {
     assert_eq!(status, UMBO_OK, "{}", last_message());
 }
 
-/// Demands that a call fails with this status and a message that contains `part`.
+/// Demands that a call fails with this status and a message that contains `parts`.
 #[track_caller]
-pub fn refused(status: umbo_status, expected: umbo_status, part: &str) {
+pub fn refused(status: umbo_status, expected: umbo_status, parts: &[&str]) {
     let message = last_message();
     assert_eq!(status, expected, "{message}");
-    assert!(message.contains(part), "'{part}' is not in: {message}");
+    for part in parts {
+        assert!(message.contains(part), "'{part}' is not in: {message}");
+    }
 }
 
 /// The output of a function that makes something.

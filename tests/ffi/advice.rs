@@ -24,7 +24,7 @@ fn zeros(dtype: umbo_dtype, shape: &[i64]) -> *mut umbo_tensor {
 #[track_caller]
 fn advises(status: umbo_status, expected: umbo_status, words: &[&str]) {
     for words in words {
-        refused(status, expected, words);
+        refused(status, expected, &[words]);
     }
 }
 

@@ -128,7 +128,7 @@ fn errors_of_replicas_begin_with_the_replica() {
     // SAFETY: the handles are live, and the callback gets what it wants.
     let status =
         unsafe { umbo_strategy_run(s, Some(gathers), s.cast(), value, none, ptr::null_mut()) };
-    refused(status, UMBO_STATUS_FAILED_PRECONDITION, "use an all-gather");
+    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["use an all-gather"]);
     for (replica, line) in last_message().lines().enumerate() {
         let failed = format!("replica {replica} (CPU:{replica})");
         assert!(line.starts_with(&failed), "{line}");

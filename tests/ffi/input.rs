@@ -185,10 +185,10 @@ fn what_a_call_takes_it_destroys_also_if_it_fails() {
         let generate = |spec, generator| {
             umbo_dataset_from_generator(spec, generator, data, Some(destroy), out)
         };
-        refused(generate(ptr::null(), &GENERATOR), UMBO_STATUS_INVALID_ARGUMENT, "element_spec");
-        refused(generate(spec, ptr::null()), UMBO_STATUS_INVALID_ARGUMENT, "generator");
+        refused(generate(ptr::null(), &GENERATOR), UMBO_STATUS_INVALID_ARGUMENT, &["element_spec"]);
+        refused(generate(spec, ptr::null()), UMBO_STATUS_INVALID_ARGUMENT, &["generator"]);
         let silent = umbo_generator { next: None, ..GENERATOR };
-        refused(generate(spec, &silent), UMBO_STATUS_INVALID_ARGUMENT, "generator.next");
+        refused(generate(spec, &silent), UMBO_STATUS_INVALID_ARGUMENT, &["generator.next"]);
         let range = made(|out| umbo_dataset_from_range(0, 3, 1, out));
         let mut range = range;
         let range = &raw mut range;
@@ -198,9 +198,9 @@ fn what_a_call_takes_it_destroys_also_if_it_fails() {
         refused(
             map(ptr::null_mut(), Some(same), ptr::null()),
             UMBO_STATUS_INVALID_ARGUMENT,
-            "dataset",
+            &["dataset"],
         );
-        refused(map(range, None, ptr::null()), UMBO_STATUS_INVALID_ARGUMENT, "function");
+        refused(map(range, None, ptr::null()), UMBO_STATUS_INVALID_ARGUMENT, &["function"]);
         let options = umbo_map_options {
             struct_size: size_of::<umbo_map_options>(),
             element_spec: ptr::null(),
@@ -209,7 +209,7 @@ fn what_a_call_takes_it_destroys_also_if_it_fails() {
         refused(
             map(range, Some(same), &options),
             UMBO_STATUS_INVALID_ARGUMENT,
-            "parallel_call_count",
+            &["parallel_call_count"],
         );
         assert_eq!(count(&state.destroyed), 6);
         assert!(output.is_null());
@@ -314,14 +314,22 @@ fn distribution_from_a_function_and_its_options() {
         assert_eq!(count(&state.next), 2);
         output = ptr::null_mut();
         let none = ptr::null();
-        refused(distribute(Some(nothing), none), UMBO_STATUS_INVALID_ARGUMENT, "has stored none");
+        refused(
+            distribute(Some(nothing), none),
+            UMBO_STATUS_INVALID_ARGUMENT,
+            &["has stored none"],
+        );
         let with = umbo_distribute_options { split: 2, ..OPTIONS };
-        refused(distribute(Some(two_by_two), &with), UMBO_STATUS_INVALID_ARGUMENT, "options.split");
+        refused(
+            distribute(Some(two_by_two), &with),
+            UMBO_STATUS_INVALID_ARGUMENT,
+            &["options.split"],
+        );
         let with = umbo_distribute_options { prefetch_count: -2, ..OPTIONS };
         refused(
             distribute(Some(two_by_two), &with),
             UMBO_STATUS_INVALID_ARGUMENT,
-            "prefetch_count",
+            &["prefetch_count"],
         );
         assert_eq!(count(&state.next), 2, "the function was called although the options are wrong");
         assert!(output.is_null());

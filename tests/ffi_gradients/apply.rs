@@ -86,7 +86,7 @@ fn replicas_that_apply_different_things_are_told_so() {
         ],
     );
     // Nobody knows an address.
-    assert!(!message().contains("0x"), "{}", message());
+    assert!(!last_message().contains("0x"), "{}", last_message());
     assert_eq!((training.weight(), training.iterations()), (1.0, 0));
     // SAFETY: the handle is not used afterwards.
     unsafe { umbo_release((other as *mut umbo_gradients).cast(), UMBO_HANDLE_GRADIENTS) };

@@ -168,7 +168,7 @@ fn train(program: Program<'_>) {
             ok(unsafe { umbo_iterator_reset(iterator) });
         }
     }
-    println!("weight {:08x} status {status} {}", training.weight().to_bits(), message());
+    println!("weight {:08x} status {status} {}", training.weight().to_bits(), last_message());
     // SAFETY: the handles are not used afterwards.
     unsafe {
         umbo_release(iterator.cast(), UMBO_HANDLE_ITERATOR);

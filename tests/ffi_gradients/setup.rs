@@ -1,38 +1,12 @@
 //! A training set-up, and running Rust closures as C callbacks.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::mem;
 use std::ptr;
 
 use umbo::ffi::*;
 
-pub fn message() -> String {
-    // SAFETY: the message is a text that no call replaces meanwhile.
-    unsafe { CStr::from_ptr(umbo_last_error_message()) }.to_string_lossy().into_owned()
-}
-
-#[track_caller]
-pub fn ok(status: umbo_status) {
-    assert_eq!(status, UMBO_OK, "{}", message());
-}
-
-#[track_caller]
-pub fn refused(status: umbo_status, expected: umbo_status, parts: &[&str]) {
-    let message = message();
-    assert_eq!(status, expected, "{message}");
-    for part in parts {
-        assert!(message.contains(part), "'{part}' is not in: {message}");
-    }
-}
-
-/// The output of a function that makes something.
-#[track_caller]
-pub fn made<T>(make: impl FnOnce(*mut *mut T) -> umbo_status) -> *mut T {
-    let mut output = ptr::null_mut();
-    ok(make(&raw mut output));
-    assert!(!output.is_null());
-    output
-}
+pub use crate::calls::{last_message, made, ok, refused};
 
 /// What a transformation makes of `source`, which stays.
 pub fn changed(
