@@ -8,7 +8,7 @@ use super::replica_threads::ThreadHook;
 use crate::cluster::communicator::Communicator;
 use crate::device::registry;
 use crate::device::{DeviceId, DeviceKind};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::executor::thread;
 
 /// The smallest stack that a replica's thread may be given: the deepest nest of values goes through all
@@ -76,10 +76,6 @@ impl Options {
         }
         let engine = self.communicator.as_ref();
         let (rank, ranks) = engine.map_or((0, 1), |engine| (engine.rank(), engine.size()));
-        if rank >= ranks {
-            let problem = format!("says that it is rank {rank} of {ranks}; ranks count from 0");
-            return Err(Error::invalid("communicator", problem));
-        }
         ReplicaLayout::of_replicas(devices, self.replicas_in_sync, (rank, ranks))
     }
 
@@ -150,21 +146,14 @@ impl Options {
 
     /// The stack of each replica's thread.
     pub(super) fn resolved_stack_bytes(&self) -> Result<usize> {
-        match self.stack_bytes {
-            Some(bytes) => checked_stack(bytes),
-            None => Ok(thread::process_stack_bytes()),
+        let Some(bytes) = self.stack_bytes else { return Ok(thread::process_stack_bytes()) };
+        if (LEAST_STACK..=MOST_STACK).contains(&bytes) {
+            return Ok(bytes);
         }
+        Err(invalid!(
+            "thread_stack_bytes",
+            "{bytes}; a stack has {LEAST_STACK} (256 KiB) to {MOST_STACK} bytes (64 GiB), and 0 is the \
+                 size of the process's"
+        ))
     }
-}
-
-/// A stack that a program may ask for.
-fn checked_stack(bytes: usize) -> Result<usize> {
-    if (LEAST_STACK..=MOST_STACK).contains(&bytes) {
-        return Ok(bytes);
-    }
-    Err(invalid!(
-        "thread_stack_bytes",
-        "{bytes}; a stack has {LEAST_STACK} (256 KiB) to {MOST_STACK} bytes (64 GiB), and 0 is the \
-             size of the process's"
-    ))
 }
