@@ -4,7 +4,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use super::communicator::{Communicator, EngineCall, RankPlace};
+use super::communicator::{Communicator, EngineCall, RankPlace, Vote};
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
 
@@ -155,6 +155,20 @@ impl Communicator for CheckedCommunicator {
             self.engine.abort(error);
         }
     }
+
+    fn vote(&self, number: i64) -> Result<Vote> {
+        let mut vote = Vote { least: number, greatest: number };
+        self.call(EngineCall::Vote(&mut vote))?;
+        if (vote.least..=vote.greatest).contains(&number) {
+            return Ok(vote);
+        }
+        let problem = format!(
+            "vote: this rank said {number}, and the engine says that the ranks said {} to {}",
+            vote.least, vote.greatest
+        );
+        *self.state.lock() = CheckedState::Failed(format!("DATA_LOSS: {problem}"));
+        Err(Error::DataLoss(problem))
+    }
 }
 
 #[cfg(test)]
@@ -171,6 +185,7 @@ mod tests {
         node_size: usize,
         calls: AtomicUsize,
         fails_in: Option<usize>,
+        vote_is_off: bool,
     }
 
     impl Communicator for Alone {
@@ -182,6 +197,9 @@ mod tests {
                 EngineCall::AllToAll { send, receive, .. }
                 | EngineCall::AllGather { send, receive, .. } => {
                     receive.on_host()?.copy_from_slice(send.on_host()?);
+                }
+                EngineCall::Vote(vote) if self.vote_is_off => {
+                    (vote.least, vote.greatest) = (vote.least + 1, vote.greatest + 1);
                 }
                 _ => {}
             }
@@ -241,6 +259,13 @@ mod tests {
         assert!(matches!(communicator.barrier(), Err(Error::DeadlineExceeded(_))));
         let later = communicator.vote(3).unwrap_err().to_string();
         assert!(later.contains("DEADLINE_EXCEEDED: nobody came"), "{later}");
+        assert!(communicator.barrier().is_err());
+    }
+
+    #[test]
+    fn a_vote_without_ones_own_number_is_none() {
+        let communicator = checked(Alone { vote_is_off: true, ..alone() }).unwrap();
+        assert!(matches!(communicator.vote(3), Err(Error::DataLoss(_))));
         assert!(communicator.barrier().is_err());
     }
 
