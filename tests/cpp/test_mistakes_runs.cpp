@@ -259,7 +259,7 @@ std::vector<mistake> mistakes() {
              umbo::check(umbo_scope_exit(raw));
          }},
         {"a negative number of replicas", umbo::status::invalid_argument,
-         {"umbo_strategy_create", "options.cpu_replicas", "-2", "0 (not given) or more"},
+         {"umbo_strategy_create", "options.cpu_replicas", "-2", "0 or more"},
          [] {
              umbo::strategy_options how;
              how.cpu_replicas = -2;
