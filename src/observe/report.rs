@@ -16,7 +16,7 @@ use super::log::{self, Level};
 use super::machine::Watch;
 pub use super::meter::{Meter, Opened};
 use super::processes::Usage;
-use super::running::RunEnd;
+use super::run_end::RunEnd;
 pub use super::running::WatchedRun;
 pub use super::sample::{Clocks, ReplicaSample, Setup, StepPlace, StepSample};
 use super::summary::Summary;

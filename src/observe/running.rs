@@ -6,9 +6,10 @@ use super::clock;
 use super::meter::Opened;
 use super::phase::ByPhase;
 use super::report::Recorder;
+use super::run_end::RunEnd;
 use super::sample::{StepPlace, StepSample};
 use super::trace::{self, Detail, Event};
-use super::watching::{self, LOCAL, Local};
+use super::watching::{self, LOCAL};
 
 /// After runs that take less time, callbacks are measured only with the system's clock.
 const WORTH_CLOCKS: u64 = 1_000_000;
@@ -24,23 +25,6 @@ pub struct WatchedRun<'a> {
     /// The time that its thread had spent when the run began; `updated` is the bytes that it had updated.
     spent: ByPhase<u64>,
     updated: u64,
-}
-
-/// The end of a run, as seen by its thread.
-#[derive(Debug)]
-pub(super) struct RunEnd {
-    at: u64,
-    /// The thread, and the stretch of time without a break in watching.
-    place: (u32, u64),
-    spent: ByPhase<u64>,
-    updated: u64,
-}
-
-impl RunEnd {
-    fn now(local: &Local) -> RunEnd {
-        let (spent, updated) = (local.spent(), local.updated.get());
-        RunEnd { at: clock::now(), place: watching::place(), spent, updated }
-    }
 }
 
 impl Recorder {
