@@ -18,6 +18,7 @@ mod meter;
 pub mod phase;
 pub mod processes;
 pub mod report;
+mod run_end;
 mod running;
 mod sample;
 mod span;

@@ -16,11 +16,12 @@ use super::log::{self, Level};
 use super::machine::Watch;
 pub use super::meter::{Meter, Opened};
 use super::processes::Usage;
+use super::run_end::RunEnd;
 pub use super::running::WatchedRun;
 pub use super::sample::{Clocks, ReplicaSample, Setup, StepPlace, StepSample};
 use super::summary::Summary;
 use super::trace::{self, Detail, Event};
-use super::watching::{self, RunEnd};
+use super::watching;
 
 /// How many steps are kept.
 const KEPT: usize = 256;

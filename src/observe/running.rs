@@ -6,9 +6,10 @@ use super::clock;
 use super::meter::Opened;
 use super::phase::ByPhase;
 use super::report::Recorder;
+use super::run_end::RunEnd;
 use super::sample::{StepPlace, StepSample};
 use super::trace::{self, Detail, Event};
-use super::watching::{self, LOCAL, RunEnd};
+use super::watching::{self, LOCAL};
 
 /// After runs that take less time, callbacks are measured only with the system's clock.
 const WORTH_CLOCKS: u64 = 1_000_000;

@@ -109,20 +109,3 @@ impl Local {
         }
     }
 }
-
-/// The end of a run, as seen by its thread.
-#[derive(Debug)]
-pub(super) struct RunEnd {
-    pub at: u64,
-    /// The thread, and the stretch of time without a break in watching.
-    pub place: (u32, u64),
-    pub spent: ByPhase<u64>,
-    pub updated: u64,
-}
-
-impl RunEnd {
-    pub fn now(local: &Local) -> RunEnd {
-        let (spent, updated) = (local.spent(), local.updated.get());
-        RunEnd { at: clock::now(), place: place(), spent, updated }
-    }
-}
