@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Writes what tests/abi promises from the headers include/umbo/*.h: the functions to symbols.txt, those of gpu.h, which
-are not promised, to experimental.txt, and the structs, as cc lays them out, to layout.c."""
+are not promised, to experimental.txt, and the structs, as cc lays them out, to layout.txt."""
 import pathlib
 import re
 import subprocess
 import tempfile
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = ROOT / "include/umbo"
-LAYOUT = ROOT / "tests/abi/layout.c"
+LAYOUT = ROOT / "tests/abi/layout.txt"
 SYMBOLS = ROOT / "tests/abi/symbols.txt"
 EXPERIMENTAL = ROOT / "tests/abi/experimental.txt"
 
@@ -50,9 +51,10 @@ def main():
     found = [(name, fields) for name, fields in structs(text) if name not in experimental]
     lines = ["#include <stdio.h>", "#include <stddef.h>", "#include <umbo/all.h>", "int main(void) {"]
     for name, fields in found:
-        lines.append(f'printf("\\nSIZE({name}, %zu);\\n", sizeof({name}));')
-        for field in fields:
-            lines.append(f'printf("FIELD({name}, {field}, %zu);\\n", offsetof({name}, {field}));')
+        lines.append(f'printf("{name} %zu", sizeof({name}));')
+        for number, field in enumerate(fields):
+            lines.append(f'printf("{", " if number else ": "}{field} %zu", offsetof({name}, {field}));')
+        lines.append('puts("");')
     lines.append("return 0; }")
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder) / "layout"
@@ -60,8 +62,8 @@ def main():
         source.write_text("\n".join(lines))
         subprocess.run(["cc", f"-I{ROOT / 'include'}", source, "-o", program], check=True)
         layout = subprocess.run([program], check=True, capture_output=True, text=True).stdout
-    kept, marker, _ = LAYOUT.read_text().partition("SIZE(size_t, 8);\n")
-    LAYOUT.write_text(kept + marker + layout)
+    filled = [textwrap.fill(line, 118, subsequent_indent="  ") for line in layout.splitlines()]
+    LAYOUT.write_text("\n".join(filled) + "\n")
 
 
 main()
