@@ -46,8 +46,8 @@ pub struct Metrics {
     /// One part for each replica. While steps run, the replica's thread holds the lock of its part alone.
     parts: Vec<CachePadded<Mutex<ReplicaMetrics>>>,
     entries: Mutex<Vec<MetricEntry>>,
-    /// Whether the ranks exchange what replicas add. If so, it reaches the totals there, and not here.
-    is_over_ranks: bool,
+    /// Whether what replicas add reaches the totals where ranks exchange it, and not here.
+    are_exchanged: bool,
 }
 
 struct MetricEntry {
@@ -66,7 +66,7 @@ impl Metrics {
             state: AtomicU64::new(0),
             parts: (0..strategy.num_replicas()).map(|_| CachePadded::default()).collect(),
             entries: Mutex::default(),
-            is_over_ranks: !strategy.ranks().is_alone(),
+            are_exchanged: strategy.ranks().exchanges_totals(),
         });
         strategy.ranks().add_totals(Arc::downgrade(&metrics) as _);
         metrics
@@ -237,7 +237,7 @@ impl StepParticipant for Metrics {
         let mut entries = self.entries.lock();
         for part in &self.parts {
             let part = part.lock();
-            if part.step == step && !self.is_over_ranks {
+            if part.step == step && !self.are_exchanged {
                 let added = entries.iter_mut().zip(&part.slots);
                 added.for_each(|(entry, slot)| entry.total.fold(slot));
             }

@@ -123,9 +123,7 @@ impl Gradients {
         let mut replicas = Vec::new();
         let of_strategy = Strategy::with_id(strategy);
         let is_strict = of_strategy.as_ref().is_some_and(Strategy::is_strict);
-        let is_fixed = of_strategy.is_some_and(|strategy| {
-            !strategy.ranks().is_alone() && strategy.ranks().has_fixed_replicas()
-        });
+        let is_fixed = of_strategy.is_some_and(|strategy| strategy.ranks().has_fixed_replicas());
         if options.accumulation_steps > 1 && is_fixed {
             return Err(Error::Unimplemented(format!(
                 "accumulation_steps: {0}, with replicas_in_sync over several ranks; give {0} times as many \

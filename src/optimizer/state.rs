@@ -260,8 +260,8 @@ impl Optimizer {
                 ))
             })
         };
-        if let Some(strategy) = Strategy::with_id(self.strategy)
-            && !strategy.ranks().is_alone()
+        if variable.sharding().is_some()
+            && let Some(strategy) = Strategy::with_id(self.strategy)
         {
             let _quiet = strategy.quiet()?;
             let kept = find(&self.lock())?;

@@ -92,9 +92,10 @@ impl Ranks {
         &self.replicas
     }
 
-    /// Whether the global replica count is fixed, so that a step has the same bits for every number of ranks.
+    /// Whether there are several ranks with a fixed global replica count, so that a step has the same bits for every
+    /// number of them.
     pub(crate) fn has_fixed_replicas(&self) -> bool {
-        self.is_fixed
+        self.is_fixed && !self.is_alone()
     }
 
     /// The global id of this rank's first replica.
