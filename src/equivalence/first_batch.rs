@@ -24,7 +24,7 @@ enum FirstBatchVerdict {
 }
 
 /// The verdicts that have been logged, with the ids of the strategies.
-static SAID: LazyLock<Mutex<HashSet<(u64, FirstBatchVerdict)>>> = LazyLock::new(Mutex::default);
+static LOGGED: LazyLock<Mutex<HashSet<(u64, FirstBatchVerdict)>>> = LazyLock::new(Mutex::default);
 
 /// Checks `function` on `element`, which is distributed, and logs the verdict, unless an earlier pass had the same. The
 /// level is information if the equivalence holds, and warning if not. If there was no check, the log says why. The step
@@ -57,7 +57,7 @@ pub fn not_checked(strategy: &Strategy, why: &str) {
 }
 
 fn say(strategy: &Strategy, level: Level, verdict: FirstBatchVerdict, text: &str) {
-    if SAID.lock().insert((strategy.id(), verdict)) {
+    if LOGGED.lock().insert((strategy.id(), verdict)) {
         log::log_anyway(level, &format!("UMBO_CHECK: {text}"));
     }
 }

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_buffers_are_let_go_of_in_turn() {
+    fn idle_buffers_are_released_in_turn() {
         let (mut pool, elements) = pool_of(1000);
         drop(elements);
         pool.buffers.iter_mut().for_each(|buffer| buffer.1 = 0);

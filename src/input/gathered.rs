@@ -70,7 +70,7 @@ impl<M: Make> GatherPass<M> {
             self.taken.push(element);
         }
         if !self.batch.keeps(self.taken.len()) {
-            self.let_go();
+            self.release();
             return Ok(None);
         }
         let buffer = self.pool.claim(|| ElementBuffer::new(&self.spec))?;
@@ -81,12 +81,12 @@ impl<M: Make> GatherPass<M> {
         }
         let made = made.map(|()| buffer.value());
         if !lacks_memory(&made) {
-            self.let_go();
+            self.release();
         }
         made.map(Some)
     }
 
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         self.taken.clear();
         self.replay.clear();
     }
@@ -100,7 +100,7 @@ impl<M: Make> Pass<Value> for GatherPass<M> {
 
     fn restart(&mut self) -> Result<()> {
         self.numbering.restart();
-        self.let_go();
+        self.release();
         self.input.restart()
     }
 

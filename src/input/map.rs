@@ -251,7 +251,7 @@ impl ParallelPass {
     }
 
     /// Drops all waiting elements and results.
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         self.again.clear();
         self.results.clear();
         self.taken.clear();
@@ -281,7 +281,7 @@ impl Pass<Value> for ParallelPass {
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.let_go();
+        self.release();
         self.input.restart()
     }
 
@@ -294,7 +294,7 @@ impl Pass<Value> for ParallelPass {
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
-        self.let_go();
+        self.release();
         self.input.restore(from)
     }
 

@@ -200,7 +200,7 @@ impl RebatchPass {
         self.replay.forget_first(held - self.batches.len());
     }
 
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         self.start = 0;
         self.batches.clear();
         self.replay.clear();
@@ -217,7 +217,7 @@ impl Pass<Value> for RebatchPass {
         let ends = rows < size;
         if ends && (rows == 0 || self.rebatch.drop_remainder) {
             self.ended = true;
-            self.let_go();
+            self.release();
             return Ok(None);
         }
         let buffer = self.pool.claim(|| ElementBuffer::new(&self.spec))?;
@@ -247,7 +247,7 @@ impl Pass<Value> for RebatchPass {
     fn restart(&mut self) -> Result<()> {
         self.turn = 0;
         self.ended = false;
-        self.let_go();
+        self.release();
         self.input.restart()
     }
 

@@ -116,10 +116,10 @@ const UNSET: i32 = -1;
 
 /// Prints a message to standard error, unless it was printed before.
 fn print_once(level: Level, message: &str) {
-    static SAID: Mutex<Vec<u64>> = Mutex::new(Vec::new());
-    let place = place_of_new(&mut SAID.lock(), message);
+    static LOGGED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+    let place = place_of_new(&mut LOGGED.lock(), message);
     match place {
-        Some(0..MOST_SAID) => print(level, message),
+        Some(0..MOST_LOGGED) => print(level, message),
         Some(_) => print(
             level,
             &format!(
@@ -144,16 +144,16 @@ fn print(level: Level, message: &str) {
 }
 
 /// How many distinct messages are printed. One more says that it is the last.
-const MOST_SAID: usize = 64;
+const MOST_LOGGED: usize = 64;
 
-/// The number of a message among those in `said`, hashes of printed messages, to which it is added. None if it was
+/// The number of a message among those in `logged`, hashes of printed messages, to which it is added. None if it was
 /// printed before, or too many were.
-fn place_of_new(said: &mut Vec<u64>, message: &str) -> Option<usize> {
+fn place_of_new(logged: &mut Vec<u64>, message: &str) -> Option<usize> {
     let mut hasher = DefaultHasher::new();
     message.hash(&mut hasher);
-    let (own, place) = (hasher.finish(), said.len());
-    (place <= MOST_SAID && !said.contains(&own)).then(|| {
-        said.push(own);
+    let (own, place) = (hasher.finish(), logged.len());
+    (place <= MOST_LOGGED && !logged.contains(&own)).then(|| {
+        logged.push(own);
         place
     })
 }
@@ -332,12 +332,15 @@ mod tests {
 
     #[test]
     fn a_message_is_new_once_and_there_are_not_too_many() {
-        let said = &mut Vec::new();
-        for place in 0..=MOST_SAID {
+        let logged = &mut Vec::new();
+        for place in 0..=MOST_LOGGED {
             let text = place.to_string();
-            assert_eq!((place_of_new(said, &text), place_of_new(said, &text)), (Some(place), None));
+            assert_eq!(
+                (place_of_new(logged, &text), place_of_new(logged, &text)),
+                (Some(place), None)
+            );
         }
-        assert_eq!((place_of_new(said, "65"), place_of_new(said, "2")), (None, None));
+        assert_eq!((place_of_new(logged, "65"), place_of_new(logged, "2")), (None, None));
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Link {
     /// failure, or the job was ended.
     pub fn await_bytes(&self, mut pending: Vec<Pending>, deadline: Option<Instant>) -> Result<()> {
         wait(&self.mpi, &mut pending, Stakes::Transfer, deadline)
-            .map_err(|error| self.let_go(error, pending))
+            .map_err(|error| self.cancel(error, pending))
     }
 
     /// The parts to send to the ranks. `of` returns the bytes for each rank.
@@ -115,7 +115,7 @@ impl Link {
                 .try_for_each(|part| unsafe { self.begin(part, &mut pending) });
             match begun {
                 Ok(()) => self.await_bytes(pending, deadline),
-                Err(error) => Err(self.let_go(error, pending)),
+                Err(error) => Err(self.cancel(error, pending)),
             }?;
         }
         Ok(())
@@ -157,7 +157,7 @@ impl Link {
     }
 
     /// Takes the memory with which the caller continues back from MPI, or ends the job.
-    fn let_go(&self, error: Error, mut pending: Vec<Pending>) -> Error {
+    fn cancel(&self, error: Error, mut pending: Vec<Pending>) -> Error {
         let free = give_up(&self.mpi, &mut pending);
         let error =
             self.explain(error, "for bytes of other ranks, all of which had come to the call");

@@ -73,7 +73,7 @@ pub fn release_kept() {
     // A lost card has nothing to free.
     for gpu in open.into_iter().filter(|gpu| gpu.card().check().is_ok()) {
         let staging = gpu.staging.lock().take();
-        staging.into_iter().for_each(|staging| staging.let_go(&gpu.stream));
+        staging.into_iter().for_each(|staging| staging.release(&gpu.stream));
         // Memory that was freed on the stream belongs to the pool once the stream has come to that place.
         if gpu.synchronize().is_ok() {
             gpu.card().release_free_memory();

@@ -12,7 +12,7 @@
 //!
 //! cudarc's types own contexts, streams, events and pinned memory of the host. Its implicit events are off. When such
 //! an owner is dropped, its context stays current, and an error is kept for the next call on that context;
-//! `Staging::let_go` undoes both. [`DeviceMemory`](memory::DeviceMemory) owns memory of a GPU, since cudarc's slice
+//! `Staging::release` undoes both. [`DeviceMemory`](memory::DeviceMemory) owns memory of a GPU, since cudarc's slice
 //! tries to free only once and cannot use external pools. Kernels stay until the process ends.
 //!
 //! The bindings panic if the driver lacks a function. A card is opened only after all functions that are used here

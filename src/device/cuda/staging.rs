@@ -73,7 +73,7 @@ impl Staging {
             match halves {
                 Ok(halves) => {
                     let others = place.replace(Staging { halves, bytes: wanted });
-                    others.into_iter().for_each(|others| others.let_go(stream));
+                    others.into_iter().for_each(|others| others.release(stream));
                 }
                 // The shorter blocks are used, in more parts.
                 Err(_) if place.is_some() => {}
@@ -88,7 +88,7 @@ impl Staging {
 
     /// Frees the blocks once no copy uses them. If this cannot be waited for, they are leaked, so that the copies can
     /// still use them.
-    pub(super) fn let_go(self, stream: &Stream) {
+    pub(super) fn release(self, stream: &Stream) {
         match stream.card().enter() {
             Ok(_entered) if stream.finish().is_ok() => {
                 drop(self);
