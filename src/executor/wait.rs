@@ -174,3 +174,27 @@ fn sleep(deadline: Option<Instant>) {
 fn sleep(_deadline: Option<Instant>) {
     park();
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// How often a spin that ends in vain, or after `enough` looks, looks for what it waits for.
+    fn looks(spin: Spin, enough: usize) -> usize {
+        let mut looks = 0;
+        spin.until(&mut || {
+            looks += 1;
+            looks == enough
+        });
+        looks
+    }
+
+    #[test]
+    fn who_waits_for_a_step_makes_way_for_a_long_operation() {
+        let operation = LongOperation::begin();
+        assert_eq!(looks(Spin::BOUNDED, usize::MAX), 64);
+        // The worker set itself goes on.
+        assert_eq!(looks(Spin::lasting(Duration::from_secs(60)), 1000), 1000);
+        drop(operation);
+    }
+}

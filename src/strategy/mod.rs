@@ -17,15 +17,16 @@
 //!   itself, and the one that is current where a program has made none;
 //! - `fingerprint`: whether all ranks have the same weights;
 //! - [`creator`], `creations`: variables that are about to be made;
-//! - `lending`, `slot`: what a step lends to its replicas, and what they leave; `step`: the record of one step, and the context by which a replica finds it;
+//! - `lending`, `slot`: what a step lends to its replicas, and what they leave; `step`: the record of one step, and the
+//!   context by which a replica finds it;
 //! - `multi_rank_step`: how several ranks begin a step and come to one outcome;
 //! - [`context`], [`replica_context`], [`strict_callbacks`]: which of all this a thread is in, what it can ask, and
 //!   what is looked at when a callback has returned;
 //! - `commit_point`: what becomes central state, and when;
 //! - [`quiet`]: no step in progress, and none that begins;
 //! - `dispatch`, `execution`, [`merge`], [`run`]: one step, from its start to its outcome;
-//! - [`variables`], `aggregation`, [`assign_all`], [`creation`], [`in_place`], [`writing`], [`collective`], `placement`, `sparse`: variables and
-//!   values in each of the contexts;
+//! - [`variables`], `aggregation`, [`assign_all`], [`creation`], [`in_place`], [`writing`], [`collective`],
+//!   `placement`, `sparse`: variables and values in each of the contexts;
 //! - `measuring`: what steps spend their time on;
 //! - [`extended`]: the rest of the strategy's interface.
 

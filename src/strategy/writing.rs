@@ -24,11 +24,11 @@ use crate::values::{PerReplica, Value};
 
 /// Assigns to a variable, or adds to it or subtracts from it, in any context.
 ///
-/// In cross-replica and default context it acts once, with the value as it is (of a per-replica
-/// value the first component, and the log gets one warning for each variable). In replica context it is a synchronising operation: the replicas'
-/// values are combined as the variable's aggregation says and the result is applied once; later
-/// reads in the step see it, and the commit point makes it central state. A variable of no
-/// strategy is written by each replica in turn, at once.
+/// In cross-replica and default context it acts once, with the value as it is (of a per-replica value the first
+/// component, and the log gets one warning for each variable). In replica context it is a synchronising operation: the
+/// replicas' values are combined as the variable's aggregation says and the result is applied once; later reads in the
+/// step see it, and the commit point makes it central state. A variable of no strategy is written by each replica in
+/// turn, at once.
 pub fn assign(variable: &Variable, kind: Assignment, value: &Value) -> Result<()> {
     write(variable, Change::Assign(kind), value)
 }
@@ -36,11 +36,11 @@ pub fn assign(variable: &Variable, kind: Assignment, value: &Value) -> Result<()
 /// Combines the rows of indexed slices into rows of a variable, in order; a row that is named
 /// several times is changed several times.
 ///
-/// In cross-replica and default context it acts once, with the slices as they are; a per-replica value
-/// is refused there, since it does not say how to combine its components. In replica context it is a synchronising operation: the
-/// replicas' slices are concatenated in replica order (aggregation SUM), or concatenated with the
-/// values divided by the number of replicas (MEAN), or replica 0's count (ONLY_FIRST_REPLICA);
-/// later reads in the step see the result, and the commit point makes it central state.
+/// In cross-replica and default context it acts once, with the slices as they are; a per-replica value is refused
+/// there, since it does not say how to combine its components. In replica context it is a synchronising operation: the
+/// replicas' slices are concatenated in replica order (aggregation SUM), or concatenated with the values divided by the
+/// number of replicas (MEAN), or replica 0's count (ONLY_FIRST_REPLICA); later reads in the step see the result, and
+/// the commit point makes it central state.
 ///
 /// Fails, with nothing changed, with OUT_OF_RANGE for an index that is no row of the variable, and
 /// with INVALID_ARGUMENT for another dtype or dense shape than the variable's, for an integer

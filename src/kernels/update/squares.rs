@@ -299,7 +299,7 @@ mod tests {
         Squares::of_chunks(&sums)
     }
 
-    fn norms(instructions: Instructions, elements: usize) -> [u64; 2] {
+    fn norms(instructions: Instructions, elements: usize, factor: f64, divisor: f64) -> [u64; 2] {
         let layout = Layout::row_major(Shape::new(&[elements]).unwrap());
         let mut weights: Vec<f32> = (0..elements).map(|index| 1.0 / (index + 3) as f32).collect();
         let gradient: Vec<f32> = (0..elements).map(|index| (index % 1009) as f32 / 7.0).collect();
@@ -310,11 +310,11 @@ mod tests {
                 View::new(gradient.as_ptr().cast(), DType::Float32, layout).span().unwrap(),
             )
         };
-        let contributions = [Contribution { gradient, factor: 3.0 }];
+        let contributions = [Contribution { gradient, factor }];
         // SAFETY: the pass writes nothing.
-        let pass = unsafe { UpdatePass::new(instructions, &weights, &[], &contributions, 2.0) };
+        let pass = unsafe { UpdatePass::new(instructions, &weights, &[], &contributions, divisor) };
         let sums = pass.measure(Norms);
-        let sum = WeightedSum::new(DType::Float32, elements, &contributions, 2.0);
+        let sum = WeightedSum::new(DType::Float32, elements, &contributions, divisor);
         let alone = squares(instructions, &sum);
         assert_eq!(alone, Squares { sum: sums[1], finite: true });
         sums.map(f64::to_bits)
@@ -350,18 +350,23 @@ mod tests {
         let count = workers::count();
         // With no costs, the work is divided between several workers whenever it can be.
         workers::fix_costs(Some(workers::Costs::NONE));
-        for elements in [0, 1, 15, 17, 1024, 1039, 16_385, 250_001] {
+        // The second gradient is its only contribution, and is read where it lies.
+        let cases = [0, 1, 15, 17, 1024, 1039, 16_385, 250_001]
+            .into_iter()
+            .flat_map(|elements| [(elements, 3.0, 2.0), (elements, 1.0, 1.0)]);
+        for (elements, factor, divisor) in cases {
             workers::set_count(1).unwrap();
-            let expected = norms(baseline, elements);
+            let expected = norms(baseline, elements, factor, divisor);
+            let scale = (factor / divisor) as f32;
             let plain: f64 = (0..elements)
-                .map(|index| f64::from(((index % 1009) as f32 / 7.0) * 1.5).powi(2))
+                .map(|index| f64::from(((index % 1009) as f32 / 7.0) * scale).powi(2))
                 .sum();
             let ours = f64::from_bits(expected[1]);
             assert!((ours - plain).abs() <= 1e-11 * plain, "{ours} for {plain}");
             for instructions in Instructions::all() {
                 for count in [1, 2, 3] {
                     workers::set_count(count).unwrap();
-                    let found = norms(instructions, elements);
+                    let found = norms(instructions, elements, factor, divisor);
                     assert_eq!(found, expected, "{elements} {instructions:?} {count}");
                 }
             }

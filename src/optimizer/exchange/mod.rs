@@ -5,9 +5,8 @@
 //! rank sends to each other rank its contributions to that rank's part. It adds up the contributions to its own
 //! part with the loop that one process uses, in replica order, and computes the new weights of its part. Then all
 //! ranks get those of all parts, and once they have agreed, the variables and the state change. So the bits are those
-//! of one process, and each rank sends and receives as much as in a ring. If
-//! the contributions of a rank's replicas take more bytes than their sum in float64, or if runs were accumulated,
-//! that sum is sent instead. The exchange runs in rounds, and its results overwrite gradients that have been sent,
+//! of one process, and each rank sends and receives as much as in a ring. If the contributions of a rank's replicas
+//! take more bytes than their sum in float64, or if runs were accumulated, that sum is sent instead. The exchange runs in rounds, and its results overwrite gradients that have been sent,
 //! so that it takes little memory; an update that fails has overwritten them. Norms are computed from the sums of
 //! tiles, which the ranks exchange. The rows of row-sparse gradients go to all ranks, and all ranks update them.
 //!
@@ -19,8 +18,9 @@
 //! contributions are always sent unsummed, and runs are not accumulated.
 //!
 //! - `participation`: the participation mask, which says which replica contributed to which variable.
-//!   `sent`: in which form dense gradients are sent. [`shards`]: how they are divided, and in which rounds. `sums`: how they are exchanged and added up; `on_gpu` and `between_gpus`: the same for gradients on
-//!   GPUs. `new_weights`: the same for weights. `sparse_rows`: rows. [`slots`]: gathering of sharded state.
+//! - `sent`: in which form dense gradients are sent. [`shards`]: how they are divided, and in which rounds.
+//! - `sums`: how they are exchanged and added up; `on_gpu`, `between_gpus`: the same for gradients on GPUs.
+//! - `new_weights`: the trial, and how weights are exchanged. `sparse_rows`: rows. [`slots`]: gathering of sharded state.
 
 pub(super) mod between_gpus;
 pub(super) mod buffers;
