@@ -31,7 +31,7 @@ def counted(program):
     """The instructions of each loop for 16 elements."""
     totals = {}
     with tempfile.TemporaryDirectory() as folder:
-        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", program]
+        command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", f"--callgrind-out-file={folder}/out", program]
         environment = {"UMBO_INSTRUCTION_SET": "avx2", "PATH": "/usr/bin:/bin"}
         ended = subprocess.run(command, env=environment, capture_output=True, text=True)
         if ended.returncode != 0:
