@@ -72,7 +72,7 @@ example = $(call section,Build the examples against $(PREFIX)); \
   cmake --build $(WORK)/c_examples --parallel $(JOBS) $(if $(SMALL),--target $(1))
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-engines \
+.PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-card test-engines \
   test-aarch64 test-conan test-loom mutants faults test-c test-large test-all \
   build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines pictures judges dist clean
 
@@ -185,6 +185,10 @@ test-gpu: ## Run the tests of GPU code against the fake CUDA driver (needs no GP
 	@$(call section,GPU code on the fake CUDA driver)
 	@$(cargo) test --locked $(call package,umbo) \
 	  $(if $(SMALL),--test cuda as_ptx::fills,--test gpu --test cuda --test cases)
+
+test-card: $(if $(SMALL),,build-c) ## Run the tests of GPU code on this machine's GPU, which stands for as many as a test wants
+	@$(call section,This machine's GPU)
+	@$(if $(SMALL),$(linted) SMALL=yes) scripts/card.sh $(BUILD)
 
 test-loom: ## Run the models of how threads meet, with a preemption more than `make test` where they are long
 	@$(call section,loom)

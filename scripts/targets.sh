@@ -29,6 +29,7 @@ reason() {
     small.bench-check) echo "it compares figures of a quiet machine, in minutes" ;;
     small.test-aarch64 | small.test-conan | small.asan | small.tsan | small.miri)
       echo "it builds the library anew, which takes minutes" ;;
+    whole.test-card) ldconfig -p | grep -q libcuda.so.1 || echo "there is no GPU" ;;
     whole.clean | whole.setup | whole.flaky | whole.bench-check) echo "it is left to a person" ;;
   esac
 }
@@ -52,7 +53,7 @@ run() {
       make -C "$logs/cleaned" -f "$PWD/Makefile" clean && [ -z "$(ls "$logs/cleaned")" ]
       ;;
     small.help | small.setup | small.install | small.demo | small.demo-mpi | small.movielens | small.docs | \
-      small.cases | small.test-mpi | small.test-gpu | small.test-loom | small.test-engines | \
+      small.cases | small.test-mpi | small.test-gpu | small.test-card | small.test-loom | small.test-engines | \
       small.faults | small.matrix | small.storm | small.fuzz | small.flaky | small.test-large | small.bench | \
       small.pictures | small.dist | small.bench-peers | small.bench-loops | small.bench-engines)
       make --no-print-directory "$1" SMALL=yes ${INSTALLED:+INSTALLED=$INSTALLED}
@@ -74,7 +75,7 @@ tree() { git status --porcelain 2>/dev/null || true; git diff 2>/dev/null || tru
 group() {
   case $how.$1 in
     small.help | small.setup | small.install) echo before ;;
-    small.cases | small.test-gpu | small.test-loom | small.test-large | small.bench | small.dist | small.docs) echo cargo ;;
+    small.cases | small.test-gpu | small.test-card | small.test-loom | small.test-large | small.bench | small.dist | small.docs) echo cargo ;;
     small.bench-peers | small.bench-loops | small.bench-engines) echo measured ;;
     *) echo others ;;
   esac

@@ -40,7 +40,8 @@ pub fn library() -> PathBuf {
     })
 }
 
-/// A folder in which the fake driver has the names by which a driver is looked for.
+/// A folder in which the fake driver has the names by which a driver is looked for, or the folder that UMBO_TEST_DRIVER
+/// names: of a driver that answers the same questions on a real card (tests/one_card).
 ///
 /// # Panics
 ///
@@ -48,6 +49,9 @@ pub fn library() -> PathBuf {
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
+        if let Some(other) = env::var_os("UMBO_TEST_DRIVER") {
+            return other.into();
+        }
         let library = library();
         let folder = library.with_file_name("fake_cuda_driver");
         fs::create_dir_all(&folder).expect("the folder of the fake driver can be made");
