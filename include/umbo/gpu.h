@@ -6,7 +6,7 @@
  * @file gpu.h
  * @brief Experimental: streams and memory pools of the program, and NCCL.
  *
- * No GPU has run this yet. What is here, and umbo_gpu_update in optimizer.h, may change in 0.1.x.
+ * One GPU has run the tests, NCCL none. This and umbo_gpu_update (optimizer.h) may change in 0.1.x.
  *
  * Example:
  * ```c

@@ -298,7 +298,7 @@ fn gpus(probe: &Result<u32, String>) -> Finding {
             Verdict::Note,
             "GPUs",
             format!(
-                "{count} found; umbo's GPU code has run on none yet, only on an interpreter: see what \
+                "{count} found; umbo's GPU code is young, and one model has run its tests: see what \
                  umbo doctor --gpu says"
             ),
         ),

@@ -28,7 +28,7 @@ pub trait KernelQueue {
     fn scratch(&self, bytes: usize) -> Result<Address>;
 }
 
-/// About how many chunks are enough on a GPU.
+/// About how many chunks of several items are enough on a GPU.
 const ENOUGH_CHUNKS: u64 = 1 << 16;
 
 /// Queues kernels.
@@ -217,8 +217,8 @@ impl Table {
         self.bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(first, size_of::<T>()) });
     }
 
-    /// Cuts items into chunks and, if there are several items, enters the chunks. The chunks are made larger until
-    /// about `enough` of them remain.
+    /// Cuts items into chunks and, if there are several items, enters the chunks, which are made larger until about
+    /// `enough` of them remain.
     pub(super) fn cut(
         &mut self,
         enough: u64,
@@ -226,7 +226,8 @@ impl Table {
     ) -> Result<LaunchWork> {
         let total = items.clone().fold(0u64, u64::saturating_add);
         let mut size = SMALLEST_CHUNK;
-        while total / size > enough {
+        // The chunks of one item take no table, and blocks that work on neighbours are what a GPU's memory likes.
+        while items.clone().nth(1).is_some() && total / size > enough {
             size *= 2;
         }
         self.cut_by(size, items)

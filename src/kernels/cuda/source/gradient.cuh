@@ -88,18 +88,27 @@ template <class T> struct Treatment {
 };
 static_assert(sizeof(Treatment<float>) == 80 && sizeof(Treatment<double>) == 136, "as in Rust");
 
-// Adds `factor` times N elements, every STEP-th from `first` on, to the sums.
-template <class G, int N, int STEP>
-DEVICE void add_contribution(const void *gradient, double factor, u64 first, double (&sums)[N]) {
-    GLOBAL const typename G::Stored *data = reading<typename G::Stored>(gradient) + first;
-    typename G::Stored elements[N];
+// Adds N elements of each of R contributions, every STEP-th from `first` on, times its factor to the sums, in replica
+// order. All are asked for before the first is used, which hides the time that memory takes.
+template <class G, int N, int STEP, int R>
+DEVICE void add_contributions(GLOBAL const Contribution *contributions, u64 first, double (&sums)[N]) {
+    typename G::Stored elements[R][N];
     UNROLL
-    for (int i = 0; i < N; i++) {
-        elements[i] = data[i * STEP];
+    for (int replica = 0; replica < R; replica++) {
+        GLOBAL const typename G::Stored *data =
+            reading<typename G::Stored>(contributions[replica].gradient) + first;
+        UNROLL
+        for (int i = 0; i < N; i++) {
+            elements[replica][i] = data[i * STEP];
+        }
     }
     UNROLL
-    for (int i = 0; i < N; i++) {
-        sums[i] = add(sums[i], mul(factor, G::wide(elements[i])));
+    for (int replica = 0; replica < R; replica++) {
+        double factor = contributions[replica].factor;
+        UNROLL
+        for (int i = 0; i < N; i++) {
+            sums[i] = add(sums[i], mul(factor, G::wide(elements[replica][i])));
+        }
     }
 }
 
@@ -108,24 +117,22 @@ enum { DTYPE_FLOAT16 = 1, DTYPE_BFLOAT16 = 2, DTYPE_FLOAT32 = 3, DTYPE_FLOAT64 =
 // The types that the contributions to a variable of this type can have.
 template <class T> struct Gradient;
 template <> struct Gradient<float> {
-    template <int N, int STEP>
-    DEVICE void contribution(u32 dtype, const void *gradient, double factor, u64 first,
-                             double (&sums)[N]) {
+    template <int N, int STEP, int R>
+    DEVICE void contributions(u32 dtype, GLOBAL const Contribution *of, u64 first, double (&sums)[N]) {
         // This branch is the same for all threads of a block.
         if (dtype == DTYPE_FLOAT32) {
-            add_contribution<F32, N, STEP>(gradient, factor, first, sums);
+            add_contributions<F32, N, STEP, R>(of, first, sums);
         } else if (dtype == DTYPE_BFLOAT16) {
-            add_contribution<BF16, N, STEP>(gradient, factor, first, sums);
+            add_contributions<BF16, N, STEP, R>(of, first, sums);
         } else {
-            add_contribution<F16, N, STEP>(gradient, factor, first, sums);
+            add_contributions<F16, N, STEP, R>(of, first, sums);
         }
     }
 };
 template <> struct Gradient<double> {
-    template <int N, int STEP>
-    DEVICE void contribution(u32, const void *gradient, double factor, u64 first,
-                             double (&sums)[N]) {
-        add_contribution<F64, N, STEP>(gradient, factor, first, sums);
+    template <int N, int STEP, int R>
+    DEVICE void contributions(u32, GLOBAL const Contribution *of, u64 first, double (&sums)[N]) {
+        add_contributions<F64, N, STEP, R>(of, first, sums);
     }
 };
 
@@ -167,11 +174,14 @@ template <class T, bool ROWS = false> struct Source {
                 ROWS || accumulated ? reading<double>(accumulated)[first + i * STEP] : -0.0;
         }
         u32 dtype = variable->gradient_dtype;
+        u32 replica = 0;
         NO_UNROLL
-        for (u32 replica = 0; !ROWS && replica < count; replica++) {
-            GLOBAL const Contribution *contribution = contributions + replica;
-            Gradient<T>::template contribution<N, STEP>(dtype, contribution->gradient,
-                                                        contribution->factor, first, sums);
+        for (; !ROWS && replica + 2 <= count; replica += 2) {
+            Gradient<T>::template contributions<N, STEP, 2>(dtype, contributions + replica, first, sums);
+        }
+        NO_UNROLL
+        for (; !ROWS && replica + 1 <= count; replica += 1) {
+            Gradient<T>::template contributions<N, STEP, 1>(dtype, contributions + replica, first, sums);
         }
     }
 

@@ -14,14 +14,14 @@ typedef short i16;
 typedef int i32;
 typedef long long i64;
 
-// Threads of every block. The kernels also ask for at least one block at a time on a processor of
-// the card, which is always possible. Without this, the assembler keeps registers in memory to
-// make more blocks possible.
+// Threads of every block. Kernels ask for at least one block at a time on a processor of the card,
+// which is always possible; without this, the assembler keeps registers in memory to make more
+// blocks possible. Where more blocks have room without that, the kernel asks for them.
 #define THREADS 256
 
 #if defined(__CUDACC_RTC__) || defined(__NVCC__)
 
-#define KERNEL extern "C" __global__ __launch_bounds__(THREADS, 1)
+#define KERNEL_WITH(BLOCKS) extern "C" __global__ __launch_bounds__(THREADS, BLOCKS)
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
 #define SHARED static __shared__
@@ -45,7 +45,8 @@ DEVICE double root(double a) { return __dsqrt_rn(a); }
 #elif defined(__CUDA__)
 
 // Compiled with -ffp-contract=off: the operators are add.rn, mul.rn and so on.
-#define KERNEL extern "C" __attribute__((global)) __attribute__((launch_bounds(THREADS, 1)))
+#define KERNEL_WITH(BLOCKS) \
+    extern "C" __attribute__((global)) __attribute__((launch_bounds(THREADS, BLOCKS)))
 #define DEVICE static __attribute__((device, always_inline)) inline
 #define DEVICE_MEMBER __attribute__((device, always_inline)) inline
 #define SHARED static __attribute__((shared))
@@ -67,7 +68,7 @@ DEVICE double root(double a) { return __nvvm_sqrt_rn_d(a); }
 
 #else
 
-#define KERNEL extern "C"
+#define KERNEL_WITH(BLOCKS) extern "C"
 #define DEVICE static inline
 #define DEVICE_MEMBER inline
 #define SHARED static thread_local
@@ -100,6 +101,8 @@ DEVICE double root(double a) { return __builtin_sqrt(a); }
 #define NO_UNROLL
 #define UNROLL_4
 #endif
+
+#define KERNEL KERNEL_WITH(1)
 
 // The card's memory at an address. Addresses come in tables, so compilers cannot know that they
 // are not addresses of a block's own memory.

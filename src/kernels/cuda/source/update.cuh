@@ -102,11 +102,15 @@ DEVICE void update_part(const Variable *variables, const Contribution *contribut
     }
 }
 
+// Three blocks have 80 registers for each thread.
+template <class Rule, class T> constexpr int blocks_at_once() {
+    return sizeof(T) == 4 && Rule::SLOTS < MOST_SLOTS ? 3 : 1;
+}
+
 #define UPDATE_OF(name, Rule, type, T)                                                           \
-    KERNEL void umbo_##name##_##type(const Variable *variables,                                  \
-                                     const Contribution *contributions,                          \
-                                     const Treatment<T> *treatments, const Chunk *chunks,        \
-                                     u64 size) {                                                 \
+    KERNEL_WITH((blocks_at_once<Rule, T>()))                                                     \
+    void umbo_##name##_##type(const Variable *variables, const Contribution *contributions,      \
+                              const Treatment<T> *treatments, const Chunk *chunks, u64 size) {   \
         update_part<Rule, T>(variables, contributions, treatments, chunks, size);                \
     }
 #define UPDATE(name, Rule)                                                                       \

@@ -142,7 +142,7 @@ instructions! {
     "setp.eq.s16" | "setp.eq.b32" | "setp.eq.s32" | "setp.eq.s64" => (a: u64, b: u64) a == b;
     "setp.ne.s32" | "setp.ne.s64" => (a: u64, b: u64) a != b;
     "setp.lt.u32" | "setp.lt.u64" => (a: u64, b: u64) a < b;
-    "setp.le.u64" => (a: u64, b: u64) a <= b;
+    "setp.le.u32" | "setp.le.u64" => (a: u64, b: u64) a <= b;
     "setp.gt.u32" | "setp.gt.u64" => (a: u64, b: u64) a > b;
     "setp.ge.u32" | "setp.ge.u64" => (a: u64, b: u64) a >= b;
     "setp.lt.s32" => (a: i32, b: i32) a < b;
