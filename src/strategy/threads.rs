@@ -9,7 +9,7 @@ use super::layout::ReplicaLayout;
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::turns::Turns;
 use super::replica_threads::{self, ReplicaThread, ThreadHook};
-use crate::device::{DeviceId, registry};
+use crate::device::{DeviceId, DeviceKind, registry};
 use crate::error::Result;
 use crate::executor::affinity::{self, ProcessorPart};
 use crate::executor::binding::Binding;
@@ -95,6 +95,8 @@ impl ReplicaThreads {
         let (serving, idle_spin) = (self.serving[replica].clone(), self.idle_spin);
         let device = serving.device;
         let Threading { bind, stack_bytes, hook, part } = self.how.clone();
+        // A GPU has no processors of its own.
+        let bind = bind && device.kind == DeviceKind::Cpu;
         let options = thread::ThreadOptions {
             stack_bytes,
             inherit_processors: true,

@@ -97,6 +97,26 @@ fn memory_has_limits() {
 }
 
 #[test]
+fn a_pool_keeps_some_free_memory_beside_what_is_used() {
+    let Some(control) = under_driver(&[]) else { return };
+    let bytes = |count| Tensor::uninitialized(DType::UInt8, shape(&[count]), gpu(0)).unwrap();
+    let told = || control.calls("cuMemPoolSetAttribute");
+    control.fault("");
+    let held = bytes(1);
+    assert_eq!(told(), 1);
+    // Only what moves the limit by a block is told, in both directions.
+    drop((bytes(1000), bytes(1 << 20)));
+    assert_eq!(told(), 1);
+    let large = bytes(300 << 20);
+    assert_eq!(told(), 2);
+    drop(large);
+    assert_eq!(told(), 3);
+    drop(held);
+    assert_eq!(told(), 3);
+    clean(&control);
+}
+
+#[test]
 fn values_of_several_devices_are_reduced_and_gathered() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
     for seed in 0..20 {

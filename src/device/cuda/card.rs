@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::marker::PhantomData;
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::result::{self, DriverError};
@@ -21,6 +22,10 @@ pub struct Card {
     name: String,
     context: Arc<CudaContext>,
     capability: (u32, u32),
+    /// How many bytes of its pool are in use.
+    pooled: AtomicU64,
+    /// How many bytes the pool keeps at most, in use or free.
+    kept: AtomicU64,
     /// Why the card can no longer be used.
     lost: OnceLock<String>,
     kernels: OnceLock<Kernels>,
@@ -59,11 +64,8 @@ impl Card {
         let capability = (major.unsigned_abs(), minor.unsigned_abs());
         // SAFETY: tracking is for cudarc's slices that several streams use. No such slice is made here.
         unsafe { context.disable_event_tracking() };
-        if context.has_async_alloc() {
-            keep_free_memory(&context);
-        }
-        let (lost, kernels) = (OnceLock::new(), OnceLock::new());
-        Ok(Card { ordinal, name, context, capability, lost, kernels })
+        let (pooled, kept, lost, kernels) = Default::default();
+        Ok(Card { ordinal, name, context, capability, pooled, kept, lost, kernels })
     }
 
     /// Its number among the cards that the driver shows to the process.
@@ -167,6 +169,34 @@ impl Card {
         Ok(self.kernels.get_or_init(|| Kernels { functions }))
     }
 
+    /// Notes that memory of the card's pool was allocated. The card's context is current.
+    pub(super) fn note_allocated(&self, bytes: usize) {
+        let before = self.pooled.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.keep_free_memory(before + bytes as u64);
+    }
+
+    /// Notes that memory of the card's pool was freed. The card's context is current.
+    pub(super) fn note_freed(&self, bytes: usize) {
+        let before = self.pooled.fetch_sub(bytes as u64, Ordering::Relaxed);
+        self.keep_free_memory(before - bytes as u64);
+    }
+
+    /// Lets the pool keep free memory beside the bytes that are in use, which the driver counts, too.
+    fn keep_free_memory(&self, in_use: u64) {
+        let mut kept = (in_use / KEPT_BYTES + 2) * KEPT_BYTES;
+        if self.kept.swap(kept, Ordering::Relaxed) == kept {
+            return;
+        }
+        let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        // SAFETY: the device has pools, and the attribute is a number of 64 bits. If it cannot be set, allocations are
+        // slower, without other effects.
+        let _ = unsafe {
+            result::device::get_default_mem_pool(self.context.cu_device()).and_then(|pool| {
+                result::mem_pool::set_attribute(pool, threshold, (&raw mut kept).cast())
+            })
+        };
+    }
+
     /// Frees the free memory of the card's pool. Memory that cannot be freed stays there for the next request.
     pub(super) fn release_free_memory(&self) {
         if !self.has_pools() {
@@ -181,21 +211,9 @@ impl Card {
     }
 }
 
-/// How many bytes of free memory a card's pool keeps for the next request, instead of freeing them whenever a thread
-/// waits for the card. It is the same number as for the host's memory.
-const MOST_KEPT_BYTES: u64 = 256 << 20;
-
-fn keep_free_memory(context: &CudaContext) {
-    let mut most = MOST_KEPT_BYTES;
-    let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-    // SAFETY: the device has pools, and the attribute is a number of 64 bits. If it cannot be set, allocations are
-    // slower, without other effects.
-    let _ = unsafe {
-        result::device::get_default_mem_pool(context.cu_device()).and_then(|pool| {
-            result::mem_pool::set_attribute(pool, threshold, (&raw mut most).cast())
-        })
-    };
-}
+/// How many bytes of free memory a card's pool keeps at least for the next request, instead of freeing them whenever a
+/// thread waits for the card. It keeps no more than twice as many. It is the same number as for the host's memory.
+const KEPT_BYTES: u64 = 256 << 20;
 
 /// Calls `ask` while the primary context of a card that exists is held and current. Afterwards the context is current
 /// that was so before.

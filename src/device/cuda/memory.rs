@@ -43,7 +43,12 @@ impl DeviceMemory {
             unsafe { result::malloc_sync(taken) }
         };
         match allocated {
-            Ok(address) => Ok(DeviceMemory { gpu, address, bytes }),
+            Ok(address) => {
+                if gpu.takes_from_cards_pool() {
+                    gpu.card().note_allocated(bytes);
+                }
+                Ok(DeviceMemory { gpu, address, bytes })
+            }
             Err(error) => {
                 gpu.used.fetch_sub(bytes as u64, Ordering::Relaxed);
                 let left = match result::mem_get_info() {
@@ -81,7 +86,11 @@ impl DeviceMemory {
         let _entered = card.enter()?;
         let freed = if card.has_pools() {
             // SAFETY: it was allocated on this stream, and all work that uses it was queued on the stream before.
-            unsafe { result::free_async(self.address, self.gpu.stream()) }
+            let freed = unsafe { result::free_async(self.address, self.gpu.stream()) };
+            if freed.is_ok() && self.gpu.takes_from_cards_pool() {
+                card.note_freed(self.bytes);
+            }
+            freed
         } else {
             self.gpu.synchronize()?;
             // SAFETY: it was allocated without a stream, and all work that uses it is done.
