@@ -200,7 +200,7 @@ impl ApplyAction {
         launcher: &'static dyn ApplyLauncher,
     ) -> Result<()> {
         let plan = &mut *self.gradients.plan();
-        state.refresh(plan, self.optimizer.id(), self.gradients.variables());
+        state.refresh(plan, self.optimizer.id(), &self.gradients);
         sources.merge_own_rows(&|index| plan.updates(index))?;
         let (contributions, rule) = (sources.contributions, self.optimizer.rule());
         work.select(sources, plan, rule, None, |index| contributions.has_variable(index))?;
@@ -233,7 +233,7 @@ impl ApplyAction {
             return Ok((ApplyDecision::Drop, GradientFindings::default()));
         }
         let plan = &mut *self.gradients.plan();
-        state.refresh(plan, self.optimizer.id(), self.gradients.variables());
+        state.refresh(plan, self.optimizer.id(), &self.gradients);
         let rule = self.optimizer.rule();
         let measures = self.measures(state);
         exchange.exchange(sources, work, (state, plan), rule, launcher, measures)?;

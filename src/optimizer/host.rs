@@ -25,7 +25,7 @@ use crate::optimizer::means::Means;
 use crate::optimizer::sources::GradientSources;
 use crate::optimizer::workspace::{ApplyItem, ApplyWork, PreparedUpdate};
 use crate::tensor::Tensor;
-use crate::values::buffer::OfCopies;
+use crate::values::variable::Variable;
 
 /// The workers.
 pub(super) struct Host;
@@ -131,20 +131,20 @@ impl ApplyLauncher for Host {
         let slots = rule.slots().len();
         pieces.clear();
         for item in &mut *items {
-            let (variable, rows) = (&sources.variables()[item.index], sources.rows(item.index));
+            let (all, rows) = (&sources.variables()[item.variables()], sources.rows(item.index));
+            let variable = &all[0];
             let Some(update) = &mut item.update else {
                 // Shares count on one piece for each item.
                 pieces.push(0, BLOCK, 0);
                 continue;
             };
-            update.copies = variable.begin_update(update.buffer, rows.is_none());
-            if item.count > 1 {
+            if item.count == 1 {
+                update.copies = variable.begin_update(update.buffer, rows.is_none());
+            } else if work.changes != Variable::changes() {
                 // Low-precision copies that were requested during the update are made again at the next request.
-                let all = &sources.variables()[item.index..item.index + item.count];
-                all.iter().skip(1).for_each(|variable| {
+                for variable in all {
                     variable.begin_update(update.buffer, true);
-                });
-                update.copies = OfCopies::default();
+                }
             }
             let copies = update.copies.into_iter().filter(|written| *written).count();
             let dtype = variable.dtype();

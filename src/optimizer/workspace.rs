@@ -21,6 +21,8 @@ use parking_lot::Mutex;
 #[derive(Default)]
 pub(super) struct ApplyWork {
     pub(super) items: Vec<ApplyItem>,
+    /// What [`Variable::changes`] was when items of several variables were selected.
+    pub(super) changes: u64,
     pub(super) pieces: Pieces,
     pub(super) sums: Vec<ChunkSums<2>>,
     /// For each share of the work, the contributions to the variable that it is at.
