@@ -2,8 +2,8 @@
 
 #![expect(unsafe_code, reason = "workers write shards of one tensor side by side")]
 
-use std::array;
 use std::sync::atomic::AtomicU64;
+use std::{array, slice};
 
 use crate::error::{Result, memory};
 use crate::executor::pieces::Pieces;
@@ -89,10 +89,13 @@ impl ApplyLauncher for Host {
         let ends = items.iter().skip(1).map(|item| item.first_sum).chain([chunks]);
         for (item, end) in items.iter().zip(ends) {
             let sums = &sums[item.first_sum..end];
-            let each = sums.len() / item.count;
-            for (at, index) in item.variables().enumerate() {
-                let squares = || Squares::of_chunks(&sums[at * each..][..each]);
-                inspect(index, item.squares.unwrap_or_else(squares));
+            match item.squares {
+                Some(squares) => inspect(item.index, squares),
+                None if item.count == 1 => inspect(item.index, Squares::of_chunks(sums)),
+                // Each variable is one chunk.
+                None => item.variables().zip(sums).for_each(|(index, of_variable)| {
+                    inspect(index, Squares::of_chunks(slice::from_ref(of_variable)));
+                }),
             }
         }
         Ok(())

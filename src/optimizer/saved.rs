@@ -133,7 +133,7 @@ impl Optimizer {
                 state.variables.put_slot(position, index, slot)?;
             }
             let progress = VariableProgress { updates: *updates, running: *running };
-            state.variables.progress_mut(position, 1).fill(progress);
+            state.variables.set_progress(position, progress);
         }
         state.variables.clear_unseen(self.rule())?;
         state.learning_rate = from.learning_rate;
@@ -166,8 +166,9 @@ impl Optimizer {
             let position = state.variables.known(variable, self.rule())?;
             let kept = part_of(&value, &state.variables.state(position).extent)?;
             state.variables.put_slot(position, index, &kept)?;
-            let [progress] = state.variables.progress_mut(position, 1) else { return Ok(()) };
-            progress.updates = progress.updates.max(1);
+            let VariableProgress { updates, running } = state.variables.progress(position);
+            let progress = VariableProgress { updates: updates.max(1), running };
+            state.variables.set_progress(position, progress);
             Ok(())
         })
     }
@@ -193,7 +194,7 @@ impl Optimizer {
         }
         self.between_steps(|state| {
             let position = state.variables.known(variable, self.rule())?;
-            state.variables.progress_mut(position, 1).fill(progress);
+            state.variables.set_progress(position, progress);
             Ok(())
         })
     }

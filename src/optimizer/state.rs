@@ -303,7 +303,7 @@ impl OptimizerMemory {
             position: self.variables.position(variable),
         });
         let follows =
-            |index, position| gradients.follows(index) && self.variables.state(position).follows;
+            |index, position| gradients.follows(index) && self.variables.follows(position);
         plan.refresh((id, self.groups_revision, self.variables.revision), treatments, follows);
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::kernels::view::SpanMut;
-use crate::optimizer::rule::{Slot, UpdateRule, VariableProgress};
+use crate::optimizer::rule::{Running, Slot, UpdateRule, VariableProgress};
 use crate::tensor::slab::{self, CACHE_SHIFT, Slab};
 use crate::tensor::storage::Storage;
 use crate::tensor::{Layout, Shape, Tensor};
@@ -32,12 +32,14 @@ pub(super) struct Variables {
     /// By [`Variable::key`].
     positions: HashMap<usize, usize>,
     states: Vec<StoredState>,
-    progress: Vec<VariableProgress>,
+    /// How often each variable was updated; the slots are visible after the first update.
+    updates: Vec<u64>,
+    pub(super) running: Vec<Running>,
     /// Whether an update was prepared and is neither committed nor dropped.
-    claimed: Vec<bool>,
+    pub(super) claimed: Vec<bool>,
     /// Whether the variable was [plain](Variable::is_plain) when `changes` was noted.
     plain: Vec<bool>,
-    changes: u64,
+    pub(super) changes: u64,
     /// Grows when a state is made, or when it moves.
     pub(super) revision: u64,
     /// The spans of all slots, in the variables' order: contiguous, since an apply to many small variables
@@ -57,8 +59,6 @@ pub(super) struct StoredState {
     /// Applies that are prepared are counted in the variable: a GPU holds it, or ranks divide it. The variable is not
     /// read for this: it may be one of thousands.
     is_counted: bool,
-    /// Its first buffer and its slots lie right behind those of the state before, and have as many elements.
-    pub(super) follows: bool,
 }
 
 /// This process's part of one slot of a variable.
@@ -90,19 +90,33 @@ impl Variables {
         self.positions.get(&variable.key()).copied()
     }
 
-    /// How far so many variables from `position` on are, to be changed. A variable's slots are visible after its
-    /// first update.
-    pub(super) fn progress_mut(
-        &mut self,
-        position: usize,
-        count: usize,
-    ) -> &mut [VariableProgress] {
-        &mut self.progress[position..position + count]
-    }
-
     /// How far the variable at `position` is.
     pub(super) fn progress(&self, position: usize) -> VariableProgress {
-        self.progress[position]
+        VariableProgress { updates: self.updates[position], running: self.running[position] }
+    }
+
+    /// Sets how far the variable at `position` is.
+    pub(super) fn set_progress(&mut self, position: usize, progress: VariableProgress) {
+        (self.updates[position], self.running[position]) = (progress.updates, progress.running);
+    }
+
+    /// The prepared update of so many variables from `position` on is done; their running scalars are `running` now.
+    pub(super) fn end_update(&mut self, position: usize, count: usize, running: Running) {
+        self.updates[position..position + count].iter_mut().for_each(|updates| *updates += 1);
+        self.running[position..position + count].fill(running);
+        self.set_claimed(position, count, false);
+    }
+
+    /// Whether the first buffer and the slots of the variable at `position` lie right behind those of the state before,
+    /// which there is, and have as many elements.
+    pub(super) fn follows(&self, position: usize) -> bool {
+        let [before, this] = &self.states[position - 1..=position] else { return false };
+        // SAFETY: only the addresses are used.
+        let weights = unsafe { [before.variable.in_buffer(0), this.variable.in_buffer(0)] };
+        let mut pairs = before.slots.iter().zip(&this.slots).chain([(weights[0], weights[1])]);
+        !this.is_counted
+            && [before.extent.len(), this.extent.len()] == [this.elements(); 2]
+            && pairs.all(|(before, this)| slab::follows(before, this))
     }
 
     /// Notes which variables are plain, before [`Variables::are_alike`].
@@ -116,25 +130,17 @@ impl Variables {
         self.plain.extend(self.states.iter().map(|state| state.variable.is_plain()));
     }
 
-    /// What [`Variable::changes`] was then.
-    pub(super) fn changes(&self) -> u64 {
-        self.changes
-    }
-
     /// Whether one update may be of all variables at these positions, each of which follows the one before.
     pub(super) fn are_alike(&self, positions: Range<usize>) -> bool {
-        let progress = &self.progress[positions.clone()];
-        self.plain[positions.clone()].iter().all(|plain| *plain)
-            && self.claimed[positions].iter().all(|claimed| !claimed)
-            && progress.iter().all(|of| of.running == progress[0].running)
+        // Loops without branches are compiled to operations on many elements at once.
+        let [first, second] = self.running[positions.start];
+        let is_first = |all, &[one, other]: &Running| all & (one == first) & (other == second);
+        self.plain[positions.clone()].iter().fold(true, |all, plain| all & plain)
+            && !self.claimed[positions.clone()].iter().fold(false, |any, claimed| any | claimed)
+            && self.running[positions].iter().fold(true, is_first)
     }
 
-    /// Whether an update of the variable at `position` is prepared, and neither done nor dropped.
-    pub(super) fn is_claimed(&self, position: usize) -> bool {
-        self.claimed[position]
-    }
-
-    /// An update of so many variables from `position` on is prepared, or is committed or dropped.
+    /// An update of so many variables from `position` on is prepared, or is done or dropped.
     pub(super) fn set_claimed(&mut self, position: usize, count: usize, claimed: bool) {
         self.claimed[position..position + count].fill(claimed);
         // Those that follow another are not counted.
@@ -148,7 +154,7 @@ impl Variables {
     pub(super) fn slot(&self, variable: &Variable, index: usize) -> Option<LocalSlot> {
         let position = self.position(variable)?;
         let state = &self.states[position];
-        let exists = self.progress[position].updates > 0 && index < state.slots.len();
+        let exists = self.updates[position] > 0 && index < state.slots.len();
         exists.then(|| state.kept(index))
     }
 
@@ -156,10 +162,10 @@ impl Variables {
     pub(super) fn updated(
         &self,
     ) -> impl Iterator<Item = (&Variable, VariableProgress, Vec<LocalSlot>)> {
-        let updated = self.states.iter().zip(&self.progress).filter(|(_, of)| of.updates > 0);
-        updated.map(|(state, progress)| {
+        let updated = self.states.iter().enumerate().filter(|(at, _)| self.updates[*at] > 0);
+        updated.map(|(position, state)| {
             let slots = (0..state.slots.len()).map(|index| state.kept(index)).collect();
-            (&state.variable, *progress, slots)
+            (&state.variable, self.progress(position), slots)
         })
     }
 
@@ -175,12 +181,13 @@ impl Variables {
 
     /// Resets every variable to before its first update: slots are not visible any more. No update is prepared.
     pub(super) fn forget(&mut self, rule: &dyn UpdateRule) {
-        self.progress.fill(VariableProgress { updates: 0, running: rule.initial_running() });
+        self.updates.fill(0);
+        self.running.fill(rule.initial_running());
     }
 
     /// Sets the slots of variables without an update to their initial values.
     pub(super) fn clear_unseen(&mut self, rule: &dyn UpdateRule) -> Result<()> {
-        let unseen = self.states.iter().zip(&self.progress).filter(|(_, of)| of.updates == 0);
+        let unseen = self.states.iter().zip(&self.updates).filter(|(_, updates)| **updates == 0);
         for (state, _) in unseen {
             for (tensor, slot) in state.slots.iter().zip(rule.slots()) {
                 // SAFETY: only applies read and write slots, and every caller that changes them holds the
@@ -238,7 +245,6 @@ impl Variables {
         let spans = slots.iter().map(span).collect::<Result<Vec<_>>>()?;
         let first = position * spans.len();
         self.slots[first..].iter_mut().zip(spans).for_each(|(of, span)| *of = span);
-        self.states.iter_mut().skip(position).take(2).for_each(|state| state.follows = false);
         self.revision += 1;
         let state = &mut self.states[position];
         (state.slots, state.extent) = (slots, extent);
@@ -270,24 +276,15 @@ impl Variables {
             let span = span(slot).inspect_err(|_| self.slots.truncate(position * count))?;
             self.slots.push(span);
         }
-        let is_counted = !variable.device().is_host_memory() || variable.sharding().is_some();
-        let follows = self.states.last().is_some_and(|before| {
-            // SAFETY: only the addresses are used.
-            let weights = unsafe { [before.variable.in_buffer(0), variable.in_buffer(0)] };
-            let mut pairs = before.slots.iter().zip(&slots).chain([(weights[0], weights[1])]);
-            !is_counted
-                && [before.extent.len(), extent.len()] == [variable.shape().elements(); 2]
-                && pairs.all(|(before, this)| slab::follows(before, this))
-        });
         self.states.push(StoredState {
-            follows,
-            is_counted,
+            is_counted: !variable.device().is_host_memory() || variable.sharding().is_some(),
             variable: variable.clone(),
             weights: [None, None],
             slots,
             extent,
         });
-        self.progress.push(VariableProgress { updates: 0, running: rule.initial_running() });
+        self.updates.push(0);
+        self.running.push(rule.initial_running());
         self.claimed.push(false);
         self.revision += 1;
         variable.note_changes();

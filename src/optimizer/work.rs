@@ -48,7 +48,7 @@ impl ApplyWork {
             contributions.reserve(replicas);
         }
         let states = states.filter(|_| rule.is_elementwise());
-        self.changes = states.map_or(0, Variables::changes);
+        self.changes = states.map_or(0, |states| states.changes);
         let alike = |run: &Range<usize>, position| {
             states.is_some_and(|states| states.are_alike(position..position + run.len()))
                 && sources.are_alike(run)
@@ -236,11 +236,7 @@ impl ApplyWork {
             if copies.contains(&true) {
                 sources.variables()[item.index].end_update(buffer, copies);
             }
-            for progress in variables.progress_mut(position, item.count) {
-                progress.running = scalars.running;
-                progress.updates += 1;
-            }
-            variables.set_claimed(position, item.count, false);
+            variables.end_update(position, item.count, scalars.running);
         }
         Ok(found)
     }
@@ -267,8 +263,8 @@ impl ApplyItem {
     }
 }
 
-/// Prepares the update of a variable that is then claimed for it. `last` holds the scalars of the variable before: variables that are treated
-/// alike have the same scalars.
+/// Prepares an update of a variable, which is not claimed yet. `last` holds the scalars of the variable before:
+/// variables that are treated alike have the same scalars.
 fn prepare_update(
     variables: &mut Variables,
     position: usize,
@@ -278,9 +274,8 @@ fn prepare_update(
     last: &mut Option<(Rates, Running, Scalars)>,
 ) -> Result<PreparedUpdate> {
     let buffer = variables.prepare_visible(position)?;
-    let (is_claimed, running) =
-        (variables.is_claimed(position), variables.progress(position).running);
-    if is_claimed {
+    let running = variables.running[position];
+    if variables.claimed[position] {
         return Err(Error::precondition(format!(
             "{variable:?}: this optimizer has another apply to it waiting for the commit point; \
              apply to a variable once for each run"
