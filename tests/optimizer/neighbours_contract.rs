@@ -202,6 +202,7 @@ impl Subject {
                 if another.is_ok() {
                     second.commit();
                 }
+                self.copies();
                 return format!("{prepared:?} {another:?}");
             }
         }
