@@ -6,8 +6,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crossbeam_utils::CachePadded;
-
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::view::Span;
@@ -132,27 +130,21 @@ fn held_span(tensor: &Tensor) -> Option<Span<'static>> {
     tensor.span().ok().map(|span| unsafe { span.held() })
 }
 
-/// Which variables a replica viewed in the last step in which it viewed one: a bit for each, in cache lines that no
-/// other replica writes. Only the replica's thread changes it, so nothing has to be exchanged.
+/// Which variables a replica viewed in the last step in which it viewed one: a bit for each. Only the replica's thread
+/// changes it, so no bit has to be set atomically.
 pub(super) struct Viewed {
     step: AtomicU64,
-    words: Vec<CachePadded<[AtomicU64; Viewed::WORDS]>>,
+    /// The words of bits, between words that keep them in cache lines of their own.
+    words: Vec<AtomicU64>,
 }
 
 impl Viewed {
-    const WORDS: usize = 16;
+    const MARGIN: usize = 16;
     const BITS: usize = u64::BITS as usize;
 
     fn new(variables: usize) -> Viewed {
-        let blocks = variables.div_ceil(Viewed::WORDS * Viewed::BITS);
-        Viewed {
-            step: AtomicU64::new(0),
-            words: (0..blocks).map(|_| CachePadded::default()).collect(),
-        }
-    }
-
-    fn word(&self, word: usize) -> &AtomicU64 {
-        &self.words[word / Viewed::WORDS][word % Viewed::WORDS]
+        let words = variables.div_ceil(Viewed::BITS) + 2 * Viewed::MARGIN;
+        Viewed { step: AtomicU64::new(0), words: (0..words).map(|_| AtomicU64::new(0)).collect() }
     }
 
     /// Whether it viewed the variable in this step.
@@ -171,7 +163,8 @@ impl Viewed {
             let before = variables.start.saturating_sub(first);
             let behind = (first + Viewed::BITS).saturating_sub(variables.end);
             let mask = u64::MAX << before & u64::MAX >> behind;
-            (self.word(word).load(Ordering::Acquire) & mask).count_ones() as usize
+            let bits = self.words[Viewed::MARGIN + word].load(Ordering::Acquire);
+            (bits & mask).count_ones() as usize
         };
         words.map(of_word).sum()
     }
@@ -179,8 +172,7 @@ impl Viewed {
     /// Notes that it views the variable in this step.
     pub(super) fn note(&self, variable: usize, step: u64) {
         if self.step.load(Ordering::Relaxed) != step {
-            let words = self.words.iter().flat_map(|block| block.iter());
-            words.for_each(|word| word.store(0, Ordering::Relaxed));
+            self.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
             self.step.store(step, Ordering::Release);
         }
         self.change(variable, |word, bit| word | bit);
@@ -192,7 +184,7 @@ impl Viewed {
     }
 
     fn change(&self, variable: usize, change: impl FnOnce(u64, u64) -> u64) {
-        let word = self.word(variable / Viewed::BITS);
+        let word = &self.words[Viewed::MARGIN + variable / Viewed::BITS];
         let changed = change(word.load(Ordering::Relaxed), 1 << (variable % Viewed::BITS));
         word.store(changed, Ordering::Release);
     }
