@@ -11,6 +11,6 @@ mod reduce;
 
 pub use copy::{Assignment, combine_into, copy_into, copy_to};
 pub use gather::gather;
-pub use reduce::{InAndOut, ReductionBatch, reduce, reduce_to_each};
+pub use reduce::{ReductionBatch, reduce, reduce_to_each};
 
 pub use crate::kernels::reduce::reduction::ReduceOp;

@@ -49,19 +49,14 @@ pub fn reduce(
     Ok(result)
 }
 
-/// What a replica contributes to a reduction, and where its result is written. Both are in host memory.
-pub struct InAndOut<'a> {
-    /// The contribution.
-    pub input: View<'a>,
-    /// The result: as many elements, of the result's dtype.
-    pub output: ViewMut<'a>,
-}
-
-/// Like [`reduce`], over replicas alone, and writes all outputs. If the inputs differ in dtype or shape it does
-/// nothing and returns false.
-pub fn reduce_to_each(op: ReduceOp, parts: &mut [&mut InAndOut<'_>]) -> Result<bool> {
-    let [first, others @ ..] = parts else { return Ok(false) };
-    let inputs: Vec<View> = [&*first].into_iter().chain(&*others).map(|part| part.input).collect();
+/// Like [`reduce`], over replicas alone, and writes all outputs, of which each has as many elements as the inputs, of
+/// the result's dtype. All are in host memory. If the inputs differ in dtype or shape it does nothing and returns false.
+pub fn reduce_to_each<'a>(
+    op: ReduceOp,
+    inputs: Vec<View<'_>>,
+    mut outputs: impl Iterator<Item = &'a mut ViewMut<'static>>,
+) -> Result<bool> {
+    let Some(first) = outputs.next() else { return Ok(false) };
     let differs = |other: &View| {
         (other.dtype(), other.layout().shape) != (inputs[0].dtype(), inputs[0].layout().shape)
     };
@@ -72,14 +67,14 @@ pub fn reduce_to_each(op: ReduceOp, parts: &mut [&mut InAndOut<'_>]) -> Result<b
     observe::count(Counter::Reduced, || inputs.iter().map(bytes).sum());
     {
         let _reduce = observe::span(Phase::Reduce).named("reduce over replicas");
-        let planned = Planned::new(op, inputs, first.output.reborrow())?;
+        let planned = Planned::new(op, inputs, first.reborrow())?;
         reduce_over_replicas(Instructions::chosen(), &mut [planned]);
     }
     let _copy = observe::span(Phase::Copy);
-    let whole = first.output.reading();
-    for other in others {
+    let whole = first.reading();
+    for other in outputs {
         observe::count(Counter::Copied, || bytes(&whole));
-        layouts::copy(Instructions::chosen(), &whole, &mut other.output)?;
+        layouts::copy(Instructions::chosen(), &whole, other)?;
     }
     Ok(true)
 }

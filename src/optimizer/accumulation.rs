@@ -24,6 +24,8 @@ pub(super) struct Accumulation {
     /// The sum of their weights.
     pub(super) weight: f64,
     sums: Vec<VariableSum>,
+    /// No run has written a variable that is not row-sparse: there is nothing to forget.
+    is_empty: bool,
     /// Which variables are row-sparse.
     row_sparse: Vec<usize>,
     workspace: Workspace,
@@ -93,6 +95,7 @@ impl Accumulation {
             runs: 0,
             weight: 0.0,
             sums,
+            is_empty: true,
             row_sparse,
             workspace: Workspace::default(),
             sum_slab: Slab::new(0),
@@ -186,7 +189,10 @@ impl Accumulation {
     /// whether the latter did not before, and so is to be overwritten, not added to.
     pub(super) fn claim(&mut self, index: usize) -> bool {
         match &mut self.sums[index] {
-            VariableSum::Dense(sum) => !std::mem::replace(&mut sum.written, true),
+            VariableSum::Dense(sum) => {
+                self.is_empty = false;
+                !std::mem::replace(&mut sum.written, true)
+            }
             VariableSum::Rows(sums) => {
                 sums.keep();
                 false
@@ -249,9 +255,14 @@ impl Accumulation {
     /// Forgets what was accumulated, and keeps the memory.
     pub(super) fn reset(&mut self) {
         (self.runs, self.weight) = (0, 0.0);
-        self.sums.iter_mut().for_each(|sum| match sum {
+        let Accumulation { sums, row_sparse, .. } = self;
+        let forget = |sum: &mut VariableSum| match sum {
             VariableSum::Dense(sum) => sum.written = false,
             VariableSum::Rows(sums) => sums.reset(),
-        });
+        };
+        match std::mem::replace(&mut self.is_empty, true) {
+            true => row_sparse.iter().for_each(|&index| forget(&mut sums[index])),
+            false => sums.iter_mut().for_each(forget),
+        }
     }
 }

@@ -200,18 +200,19 @@ impl ApplyAction {
         launcher: &'static dyn ApplyLauncher,
     ) -> Result<()> {
         let plan = &mut *self.gradients.plan();
-        state.refresh(plan, self.optimizer.id(), self.gradients.variables());
+        state.refresh(plan, self.optimizer.id(), &self.gradients);
         sources.merge_own_rows(&|index| plan.updates(index))?;
         let (contributions, rule) = (sources.contributions, self.optimizer.rule());
         work.select(sources, plan, rule, None, |index| contributions.has_variable(index))?;
         if self.non_finite(state) == NonFinite::Fail {
             // No later run can remove from the sum what is not finite.
             let mut found = None;
-            launcher.measure(work, sources, Keep::Nothing, &mut |index, squares| {
+            launcher.measure(work, sources, Keep::Nothing)?;
+            work.for_each_squares(|index, squares| {
                 if !squares.finite {
                     found.get_or_insert(index);
                 }
-            })?;
+            });
             if let Some(index) = found {
                 return Err(not_finite(sources, index));
             }
@@ -233,7 +234,7 @@ impl ApplyAction {
             return Ok((ApplyDecision::Drop, GradientFindings::default()));
         }
         let plan = &mut *self.gradients.plan();
-        state.refresh(plan, self.optimizer.id(), self.gradients.variables());
+        state.refresh(plan, self.optimizer.id(), &self.gradients);
         let rule = self.optimizer.rule();
         let measures = self.measures(state);
         exchange.exchange(sources, work, (state, plan), rule, launcher, measures)?;
@@ -342,12 +343,13 @@ impl ApplyAction {
         }
         let mut non_finite = None;
         let mut sum = 0.0;
-        launcher.measure(work, sources, Keep::WherePossible, &mut |index, squares| {
+        launcher.measure(work, sources, Keep::WherePossible)?;
+        work.for_each_squares(|index, squares| {
             sum += squares.sum;
             if non_finite.is_none() && !(squares.finite && (squares.sum.is_finite() || !wanted)) {
                 non_finite = Some(index);
             }
-        })?;
+        });
         Ok(GradientFindings { norm: wanted.then(|| sum.sqrt()), non_finite })
     }
 }

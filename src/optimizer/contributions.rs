@@ -1,5 +1,6 @@
 //! The contributions of one step: the buffers that count, and their weights.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use crossbeam_utils::CachePadded;
@@ -50,10 +51,10 @@ impl<'a> Contributions<'a> {
         self.replicas.iter().map(|own| own.weight()).sum()
     }
 
-    /// Whether the same replicas wrote variable `index` and the one before.
-    pub(super) fn are_of_the_same(self, index: usize) -> bool {
-        let wrote = |own: &Replica, index| own.viewed.in_step(index, self.step);
-        self.replicas.iter().all(|own| wrote(own, index) == wrote(own, index - 1))
+    /// Whether each replica wrote either all of these variables or none.
+    pub(super) fn are_alike(self, variables: &Range<usize>) -> bool {
+        let wrote = |own: &CachePadded<Replica>| own.viewed.count(variables.clone(), self.step);
+        self.replicas.iter().map(wrote).all(|count| count == 0 || count == variables.len())
     }
 
     /// Whether a replica of non-zero weight wrote variable `index`.

@@ -2,7 +2,7 @@
 //! a row-sparse variable ([`rows`](crate::optimizer::rows)), and the weight with which each replica
 //! submits.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use crossbeam_utils::CachePadded;
@@ -82,9 +82,6 @@ pub struct Gradients {
     variables: Vec<Variable>,
     loss_reduction: LossReduction,
     pub(super) replicas: Vec<CachePadded<Replica>>,
-    /// For each variable whether all replicas' gradients lie right behind those of the variable before, which are
-    /// as many elements.
-    follow: Vec<bool>,
     /// The last step that used the gradients and its phase, in one word.
     pub(super) state: AtomicU64,
     /// By how much the step number that users see is smaller, for the last step that used the gradients.
@@ -135,7 +132,6 @@ impl Gradients {
             let own = Replica::new(replica, device, &variables, &options, is_strict)?;
             replicas.push(CachePadded::new(own));
         }
-        let follow = (0..variables.len()).map(|index| follows(&replicas, index)).collect();
         Ok(Arc::new(Gradients {
             strategy,
             is_strict,
@@ -149,7 +145,6 @@ impl Gradients {
             variables,
             loss_reduction,
             replicas,
-            follow,
             state: AtomicU64::new(pack(0, StepPhase::Applied)),
             later: AtomicU64::new(0),
             claimed: AtomicBool::new(false),
@@ -186,10 +181,18 @@ impl Gradients {
         self.loss_reduction
     }
 
-    /// Whether all replicas' gradients of variable `index` lie right behind those of the variable before, which are
-    /// as many elements, and none is lent.
-    pub(super) fn follow(&self, index: usize) -> bool {
-        self.follow[index] && !self.lends.load(Ordering::Acquire)
+    /// Whether all replicas' own gradients of variable `index` lie right behind those of the variable before, which
+    /// there is, and are as many elements.
+    pub(super) fn follows(&self, index: usize) -> bool {
+        self.replicas.iter().all(|own| {
+            let [GradientBuffer::Dense(before), GradientBuffer::Dense(this)] =
+                &own.buffers[index - 1..=index]
+            else {
+                return false;
+            };
+            let [elements, of_this] = [before, this].map(|of| of.tensor.shape().elements());
+            elements == of_this && of_this <= SMALLEST_CHUNK && this.follows(before)
+        })
     }
 
     /// Whether replicas contribute rows of variable `index`, which there is.
@@ -232,19 +235,6 @@ impl Gradients {
     pub fn replicas(&self) -> usize {
         self.replicas.len()
     }
-}
-
-fn follows(replicas: &[CachePadded<Replica>], index: usize) -> bool {
-    index > 0
-        && replicas.iter().all(|own| match (&own.buffers[index - 1], &own.buffers[index]) {
-            (GradientBuffer::Dense(before), GradientBuffer::Dense(this)) => {
-                let elements = this.tensor.shape().elements();
-                elements == before.tensor.shape().elements()
-                    && elements <= SMALLEST_CHUNK
-                    && this.follows(before)
-            }
-            _ => false,
-        })
 }
 
 impl std::fmt::Debug for Gradients {

@@ -3,9 +3,8 @@
 #![expect(unsafe_code, reason = "workers write shards of one tensor side by side")]
 
 use std::array;
-use std::sync::atomic::AtomicU64;
 
-use crate::error::{Result, memory};
+use crate::error::Result;
 use crate::executor::pieces::Pieces;
 use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
@@ -13,7 +12,6 @@ use crate::kernels::streaming;
 use crate::kernels::update::accumulate::accumulate;
 use crate::kernels::update::chunks::Chunks;
 use crate::kernels::update::pass::{PassRows, UpdatePass};
-use crate::kernels::update::squares::Squares;
 use crate::kernels::update::tiles::MOST_SLOTS;
 use crate::kernels::update::weighted_sum::Contribution;
 use crate::kernels::view::SpanMut;
@@ -25,7 +23,7 @@ use crate::optimizer::means::Means;
 use crate::optimizer::sources::GradientSources;
 use crate::optimizer::workspace::{ApplyItem, ApplyWork, PreparedUpdate};
 use crate::tensor::Tensor;
-use crate::values::buffer::OfCopies;
+use crate::values::variable::Variable;
 
 /// The workers.
 pub(super) struct Host;
@@ -36,15 +34,14 @@ impl ApplyLauncher for Host {
         work: &mut ApplyWork,
         sources: &mut GradientSources<'_>,
         keep: Keep,
-        inspect: &mut dyn FnMut(usize, Squares),
     ) -> Result<()> {
         work.pieces.clear();
         let mut chunks = 0;
         for item in &mut work.items {
             // Sharded gradients were measured when they were added up.
             let of_variable = item.chunks(sources);
-            item.first_sum = chunks;
-            chunks += of_variable.count();
+            item.sums = chunks..chunks + of_variable.count();
+            chunks = item.sums.end;
             let variable = &sources.variables()[item.index];
             let mut bytes = sources.gradient_bytes(item.index, variable.dtype());
             // Exchanged gradients are kept already.
@@ -61,22 +58,19 @@ impl ApplyLauncher for Host {
             }
             work.pieces.push(of_variable.elements, of_variable.size, bytes);
         }
-        let missing = chunks.saturating_sub(work.sums.len());
-        memory::reserve(&mut work.sums, missing, "sums of gradients' squares")?;
-        work.sums.resize_with(work.sums.len().max(chunks), || [const { AtomicU64::new(0) }; 2]);
-
+        work.reserve_chunks(chunks)?;
         let ApplyWork { items, pieces, sums, contributions, .. } = work;
-        let (sums, sources) = (&sums[..chunks], &*sources);
+        let (sums, sources) = (&*sums, &*sources);
         let streaming = streaming::pays(pieces.bytes());
         pieces.for_each_share(contributions.len(), &|share| {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
-                let ApplyItem { index, first_sum, .. } = items[item];
+                let index = items[item].index;
                 collect(sources, &items[item], contributions);
                 let kept = items[item].gradient.filter(|_| !sources.exchanged);
                 let kept = kept.and_then(|_| sources.accumulation.gradient(index));
                 let sum = sources.sum(index, items[item].count, contributions);
-                let sums = &sums[first_sum..];
+                let sums = &sums[items[item].sums.clone()];
                 // SAFETY: the gradients are kept in this apply's memory, and each share writes only its part.
                 unsafe {
                     let kept = kept.and_then(|kept| kept.assume_exclusive().into_span().ok());
@@ -86,15 +80,6 @@ impl ApplyLauncher for Host {
                 }
             }
         });
-        let ends = items.iter().skip(1).map(|item| item.first_sum).chain([chunks]);
-        for (item, end) in items.iter().zip(ends) {
-            let sums = &sums[item.first_sum..end];
-            let each = sums.len() / item.count;
-            for (at, index) in item.variables().enumerate() {
-                let squares = || Squares::of_chunks(&sums[at * each..][..each]);
-                inspect(index, item.squares.unwrap_or_else(squares));
-            }
-        }
         Ok(())
     }
 
@@ -131,20 +116,20 @@ impl ApplyLauncher for Host {
         let slots = rule.slots().len();
         pieces.clear();
         for item in &mut *items {
-            let (variable, rows) = (&sources.variables()[item.index], sources.rows(item.index));
+            let (all, rows) = (&sources.variables()[item.variables()], sources.rows(item.index));
+            let variable = &all[0];
             let Some(update) = &mut item.update else {
                 // Shares count on one piece for each item.
                 pieces.push(0, BLOCK, 0);
                 continue;
             };
-            update.copies = variable.begin_update(update.buffer, rows.is_none());
-            if item.count > 1 {
+            if item.count == 1 {
+                update.copies = variable.begin_update(update.buffer, rows.is_none());
+            } else if work.changes != Variable::changes() {
                 // Low-precision copies that were requested during the update are made again at the next request.
-                let all = &sources.variables()[item.index..item.index + item.count];
-                all.iter().skip(1).for_each(|variable| {
+                for variable in all {
                     variable.begin_update(update.buffer, true);
-                });
-                update.copies = OfCopies::default();
+                }
             }
             let copies = update.copies.into_iter().filter(|written| *written).count();
             let dtype = variable.dtype();

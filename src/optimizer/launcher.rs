@@ -2,7 +2,6 @@
 //! holds the variables.
 
 use crate::error::Result;
-use crate::kernels::update::squares::Squares;
 use crate::optimizer::exchange::between_gpus::Buffers;
 use crate::optimizer::exchange::buffers::AlignedBytes;
 use crate::optimizer::exchange::shards::{ReceivedShard, Shards};
@@ -24,13 +23,12 @@ pub(super) enum Keep {
 /// Carries out the operations of an apply on all of its variables. Each call takes the whole table of them,
 /// `work`, whose items are selected or prepared. The bits are the same for all launchers.
 pub(super) trait ApplyLauncher: Sync {
-    /// Calls `inspect` with the index of each variable and the squares of its gradient.
+    /// Measures the squares of the variables' gradients, for [`ApplyWork::for_each_squares`].
     fn measure(
         &'static self,
         work: &mut ApplyWork,
         sources: &mut GradientSources<'_>,
         keep: Keep,
-        inspect: &mut dyn FnMut(usize, Squares),
     ) -> Result<()>;
 
     /// Reserves the memory for `sum`, which then cannot fail for lack of it.

@@ -36,7 +36,7 @@ impl Gradients {
                 "the gradients of {variable:?} were made for rows (row_sparse); write them with add_rows"
             )));
         };
-        if viewed.load(Ordering::Acquire) == step {
+        if viewed.in_step(index, step) {
             return Err(Error::precondition(format!(
                 "replica {replica} has viewed or attached the gradient of {variable:?} in this step \
                  already; discard that before another one takes its place"
@@ -54,7 +54,7 @@ impl Gradients {
                     // A gradient of an earlier step is replaced together with that step's contributions.
                     let before = held.replace(lent);
                     self.lends.store(true, Ordering::Release);
-                    viewed.store(step, Ordering::Release);
+                    viewed.note(index, step);
                     drop(held);
                     drop(before);
                     return Ok(());
@@ -102,10 +102,10 @@ impl Gradients {
     pub fn discard_in(self: &Arc<Self>, context: &ReplicaContext, index: usize) -> Result<()> {
         let (replica, step) = self.take_part(context)?;
         let (buffer, viewed) = self.writable(replica, step, index)?;
-        if viewed.load(Ordering::Acquire) != step {
+        if !viewed.in_step(index, step) {
             return Ok(());
         }
-        viewed.store(0, Ordering::Release);
+        viewed.forget(index);
         self.replicas[replica].withdrew.store(step, Ordering::Release);
         match buffer {
             GradientBuffer::Dense(dense) => drop(dense.lent.take()),

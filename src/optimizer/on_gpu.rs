@@ -35,7 +35,6 @@ impl ApplyLauncher for Gpu {
         work: &mut ApplyWork,
         sources: &mut GradientSources<'_>,
         _: Keep,
-        inspect: &mut dyn FnMut(usize, Squares),
     ) -> Result<()> {
         let indices = || work.items.iter().map(|item| item.index);
         let operands = GpuOperands::new(sources, self, indices())?;
@@ -46,11 +45,10 @@ impl ApplyLauncher for Gpu {
         // SAFETY: the apply has claimed the operands of the gradients, which live until the results have arrived.
         on_gpu(self, |launcher| unsafe { launcher.measure(&all, results.place().address) })?;
         let results = results.to_vec::<f64>()?;
-        let squares = results.chunks_exact(2).map(|pair| {
+        for (item, pair) in work.items.iter_mut().zip(results.chunks_exact(2)) {
             // The second is 0 unless an element is not finite.
-            Squares { sum: pair[0], finite: pair[1] == 0.0 }
-        });
-        indices().zip(squares).for_each(|(index, squares)| inspect(index, squares));
+            item.squares = Some(Squares { sum: pair[0], finite: pair[1] == 0.0 });
+        }
         Ok(())
     }
 

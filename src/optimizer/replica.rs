@@ -2,10 +2,9 @@
 
 #![expect(unsafe_code, reason = "mirrors are written for the replica whose they are")]
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use crossbeam_utils::CachePadded;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -28,7 +27,6 @@ pub(super) struct Replica {
     pub(super) is_trial: AtomicBool,
     /// One per variable.
     pub(super) buffers: Vec<GradientBuffer>,
-    /// One per variable: the last step in which this replica viewed it.
     pub(super) viewed: Viewed,
     /// The last step in which this replica withdrew a gradient that it had viewed or lent.
     pub(super) withdrew: AtomicU64,
@@ -132,23 +130,63 @@ fn held_span(tensor: &Tensor) -> Option<Span<'static>> {
     tensor.span().ok().map(|span| unsafe { span.held() })
 }
 
-/// A step number for each variable, in cache lines that no other replica writes.
-pub(super) struct Viewed(Vec<CachePadded<[AtomicU64; Viewed::BLOCK]>>);
+/// Which variables a replica viewed in the last step in which it viewed one: a bit for each. Only the replica's thread
+/// changes it, so no bit has to be set atomically.
+pub(super) struct Viewed {
+    step: AtomicU64,
+    /// The words of bits, between words that keep them in cache lines of their own.
+    words: Vec<AtomicU64>,
+}
 
 impl Viewed {
-    const BLOCK: usize = 16;
+    const MARGIN: usize = 16;
+    const BITS: usize = u64::BITS as usize;
 
     fn new(variables: usize) -> Viewed {
-        let blocks = variables.div_ceil(Viewed::BLOCK);
-        Viewed((0..blocks).map(|_| CachePadded::default()).collect())
+        let words = variables.div_ceil(Viewed::BITS) + 2 * Viewed::MARGIN;
+        Viewed { step: AtomicU64::new(0), words: (0..words).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    pub(super) fn of(&self, variable: usize) -> Option<&AtomicU64> {
-        self.0.get(variable / Viewed::BLOCK).map(|block| &block[variable % Viewed::BLOCK])
-    }
-
+    /// Whether it viewed the variable in this step.
     pub(super) fn in_step(&self, variable: usize, step: u64) -> bool {
-        self.of(variable).is_some_and(|viewed| viewed.load(Ordering::Acquire) == step)
+        self.count(variable..variable + 1, step) == 1
+    }
+
+    /// How many of these variables it viewed in this step.
+    pub(super) fn count(&self, variables: Range<usize>, step: u64) -> usize {
+        if self.step.load(Ordering::Acquire) != step {
+            return 0;
+        }
+        let words = variables.start / Viewed::BITS..variables.end.div_ceil(Viewed::BITS);
+        let of_word = |word: usize| {
+            let first = word * Viewed::BITS;
+            let before = variables.start.saturating_sub(first);
+            let behind = (first + Viewed::BITS).saturating_sub(variables.end);
+            let mask = u64::MAX << before & u64::MAX >> behind;
+            let bits = self.words[Viewed::MARGIN + word].load(Ordering::Acquire);
+            (bits & mask).count_ones() as usize
+        };
+        words.map(of_word).sum()
+    }
+
+    /// Notes that it views the variable in this step.
+    pub(super) fn note(&self, variable: usize, step: u64) {
+        if self.step.load(Ordering::Relaxed) != step {
+            self.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+            self.step.store(step, Ordering::Release);
+        }
+        self.change(variable, |word, bit| word | bit);
+    }
+
+    /// Takes that back.
+    pub(super) fn forget(&self, variable: usize) {
+        self.change(variable, |word, bit| word & !bit);
+    }
+
+    fn change(&self, variable: usize, change: impl FnOnce(u64, u64) -> u64) {
+        let word = &self.words[Viewed::MARGIN + variable / Viewed::BITS];
+        let changed = change(word.load(Ordering::Relaxed), 1 << (variable % Viewed::BITS));
+        word.store(changed, Ordering::Release);
     }
 }
 

@@ -132,8 +132,8 @@ impl Optimizer {
             for (index, slot) in slots.iter().enumerate() {
                 state.variables.put_slot(position, index, slot)?;
             }
-            let of_variable = state.variables.state_mut(position);
-            (of_variable.updates, of_variable.running) = (*updates, *running);
+            let progress = VariableProgress { updates: *updates, running: *running };
+            state.variables.set_progress(position, progress);
         }
         state.variables.clear_unseen(self.rule())?;
         state.learning_rate = from.learning_rate;
@@ -166,8 +166,9 @@ impl Optimizer {
             let position = state.variables.known(variable, self.rule())?;
             let kept = part_of(&value, &state.variables.state(position).extent)?;
             state.variables.put_slot(position, index, &kept)?;
-            let updates = &mut state.variables.state_mut(position).updates;
-            *updates = (*updates).max(1);
+            let VariableProgress { updates, running } = state.variables.progress(position);
+            let progress = VariableProgress { updates: updates.max(1), running };
+            state.variables.set_progress(position, progress);
             Ok(())
         })
     }
@@ -177,7 +178,7 @@ impl Optimizer {
     pub fn variable_progress(&self, variable: &Variable) -> Result<VariableProgress> {
         self.check_variable(variable)?;
         let fresh = VariableProgress { updates: 0, running: self.rule().initial_running() };
-        Ok(self.lock().variables.progress(variable).unwrap_or(fresh))
+        Ok(self.lock().variables.progress_of(variable).unwrap_or(fresh))
     }
 
     /// Sets both; at most [`MOST_COUNTED`] updates. With 0 updates the variable has no state that can be read.
@@ -193,8 +194,7 @@ impl Optimizer {
         }
         self.between_steps(|state| {
             let position = state.variables.known(variable, self.rule())?;
-            let of_variable = state.variables.state_mut(position);
-            (of_variable.updates, of_variable.running) = (progress.updates, progress.running);
+            state.variables.set_progress(position, progress);
             Ok(())
         })
     }

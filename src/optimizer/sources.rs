@@ -2,6 +2,9 @@
 
 #![expect(unsafe_code, reason = "memory for views is used again")]
 
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
 use crate::error::{Error, Result};
 use crate::kernels::cuda;
 use crate::kernels::dtype::DType;
@@ -157,11 +160,12 @@ impl<'a> GradientSources<'a> {
         self.accumulation.gradient(index).filter(|_| self.exchanged)
     }
 
-    /// Whether all operands of the gradient of variable `index` follow those of the variable before it in memory.
-    pub(super) fn follow(&self, index: usize) -> bool {
+    /// Whether these variables, each of whose gradients [follows](Gradients::follows) that of the one before, have
+    /// operands of the same replicas, and no others.
+    pub(super) fn are_alike(&self, variables: &Range<usize>) -> bool {
         self.accumulation.runs == 0
-            && self.gradients.follow(index)
-            && self.contributions.are_of_the_same(index)
+            && !self.gradients.lends.load(Ordering::Acquire)
+            && self.contributions.are_alike(variables)
     }
 
     /// The merged rows of variable `index`, if it is row-sparse.

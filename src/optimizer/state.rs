@@ -296,13 +296,15 @@ impl OptimizerMemory {
         self.groups.get(&variable.key()).map(|(_, group)| *group).unwrap_or_default()
     }
 
-    /// Refreshes `plan` for the optimizer `id`, whose state this is, and for `variables`.
-    pub(super) fn refresh(&self, plan: &mut TreatmentPlan, id: u64, variables: &[Variable]) {
-        let treatments = variables.iter().map(|variable| Treatment {
+    /// Refreshes `plan` for the optimizer `id`, whose state this is, and for `gradients`, whose plan it is.
+    pub(super) fn refresh(&self, plan: &mut TreatmentPlan, id: u64, gradients: &Gradients) {
+        let treatments = gradients.variables().iter().map(|variable| Treatment {
             group: self.group(variable),
             position: self.variables.position(variable),
         });
-        plan.refresh((id, self.groups_revision), treatments);
+        let follows =
+            |index, position| gradients.follows(index) && self.variables.follows(position);
+        plan.refresh((id, self.groups_revision, self.variables.revision), treatments, follows);
     }
 
     /// Takes the memory for an apply to work in. The apply returns it at its end.

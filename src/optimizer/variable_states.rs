@@ -11,7 +11,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::kernels::prefetch::prefetch;
 use crate::kernels::view::SpanMut;
 use crate::optimizer::rule::{Running, Slot, UpdateRule, VariableProgress};
 use crate::tensor::slab::{self, CACHE_SHIFT, Slab};
@@ -23,11 +22,9 @@ use crate::values::variable::Variable;
 /// From this size on, slots are shifted against the variable and the gradients; see [`allocate`].
 const LARGE: usize = 2 << 20;
 
-/// How many variables ahead memory is asked for what an apply to thousands of them reads.
-const AHEAD: usize = 16;
-
 /// The variables that an optimizer keeps something for, in the order of their first update. No variable is ever
-/// removed, so positions do not change.
+/// removed, so positions do not change. What an apply reads or writes of thousands of small variables is in arrays of
+/// its own: it reads neither the variables nor their states.
 #[derive(Default)]
 pub(super) struct Variables {
     /// One for each slot of the rule, for small variables.
@@ -35,6 +32,16 @@ pub(super) struct Variables {
     /// By [`Variable::key`].
     positions: HashMap<usize, usize>,
     states: Vec<StoredState>,
+    /// How often each variable was updated; the slots are visible after the first update.
+    updates: Vec<u64>,
+    pub(super) running: Vec<Running>,
+    /// Whether an update was prepared and is neither committed nor dropped.
+    pub(super) claimed: Vec<bool>,
+    /// Whether the variable was [plain](Variable::is_plain) when `changes` was noted.
+    plain: Vec<bool>,
+    pub(super) changes: u64,
+    /// Grows when a state is made, or when it moves.
+    pub(super) revision: u64,
     /// The spans of all slots, in the variables' order: contiguous, since an apply to many small variables
     /// iterates over them.
     slots: Vec<SpanMut<'static>>,
@@ -49,16 +56,9 @@ pub(super) struct StoredState {
     slots: Vec<Tensor>,
     /// The elements that the slots cover: all, or this rank's part.
     pub(super) extent: Range<usize>,
-    pub(super) running: Running,
-    /// How often it was updated; the slots are visible after the first update.
-    pub(super) updates: u64,
-    /// An update was prepared and is neither committed nor dropped.
-    claimed: bool,
     /// Applies that are prepared are counted in the variable: a GPU holds it, or ranks divide it. The variable is not
     /// read for this: it may be one of thousands.
     is_counted: bool,
-    /// Its first buffer and its slots lie right behind those of the state before, and have as many elements.
-    follows: bool,
 }
 
 /// This process's part of one slot of a variable.
@@ -90,41 +90,82 @@ impl Variables {
         self.positions.get(&variable.key()).copied()
     }
 
-    /// The state at `position`, to be changed.
-    pub(super) fn state_mut(&mut self, position: usize) -> &mut StoredState {
-        &mut self.states[position]
+    /// How far the variable at `position` is.
+    pub(super) fn progress(&self, position: usize) -> VariableProgress {
+        VariableProgress { updates: self.updates[position], running: self.running[position] }
     }
 
-    /// The states of so many variables from `position` on.
-    pub(super) fn run(&mut self, position: usize, count: usize) -> &mut [StoredState] {
-        &mut self.states[position..position + count]
+    /// Sets how far the variable at `position` is.
+    pub(super) fn set_progress(&mut self, position: usize, progress: VariableProgress) {
+        (self.updates[position], self.running[position]) = (progress.updates, progress.running);
     }
 
-    /// Whether one update may be of the variable at `position` and of the one before.
+    /// The prepared update of so many variables from `position` on is done; their running scalars are `running` now.
+    pub(super) fn end_update(&mut self, position: usize, count: usize, running: Running) {
+        self.updates[position..position + count].iter_mut().for_each(|updates| *updates += 1);
+        self.running[position..position + count].fill(running);
+        self.set_claimed(position, count, false);
+    }
+
+    /// Whether the first buffer and the slots of the variable at `position` lie right behind those of the state before,
+    /// which there is, and have as many elements.
     pub(super) fn follows(&self, position: usize) -> bool {
         let [before, this] = &self.states[position - 1..=position] else { return false };
-        if let Some(later) = self.states.get(position + 2 * AHEAD) {
-            prefetch((&raw const *later).cast(), size_of::<StoredState>());
-            self.states[position + AHEAD].variable.prefetch();
+        // SAFETY: only the addresses are used.
+        let weights = unsafe { [before.variable.in_buffer(0), this.variable.in_buffer(0)] };
+        let mut pairs = before.slots.iter().zip(&this.slots).chain([(weights[0], weights[1])]);
+        !this.is_counted
+            && [before.extent.len(), this.extent.len()] == [this.elements(); 2]
+            && pairs.all(|(before, this)| slab::follows(before, this))
+    }
+
+    /// Notes which variables are plain, before [`Variables::are_alike`].
+    pub(super) fn note_plain(&mut self) {
+        let changes = Variable::changes();
+        if self.changes == changes && self.plain.len() == self.states.len() {
+            return;
         }
-        let is_plain = |state: &StoredState| !state.claimed && state.variable.is_plain();
-        this.follows && before.running == this.running && is_plain(before) && is_plain(this)
+        self.changes = changes;
+        self.plain.clear();
+        self.plain.extend(self.states.iter().map(|state| state.variable.is_plain()));
+    }
+
+    /// Whether one update may be of all variables at these positions, each of which follows the one before.
+    pub(super) fn are_alike(&self, positions: Range<usize>) -> bool {
+        // Loops without branches are compiled to operations on many elements at once.
+        let [first, second] = self.running[positions.start];
+        let is_first = |all, &[one, other]: &Running| all & (one == first) & (other == second);
+        self.plain[positions.clone()].iter().fold(true, |all, plain| all & plain)
+            && !self.claimed[positions.clone()].iter().fold(false, |any, claimed| any | claimed)
+            && self.running[positions].iter().fold(true, is_first)
+    }
+
+    /// An update of so many variables from `position` on is prepared, or is done or dropped.
+    pub(super) fn set_claimed(&mut self, position: usize, count: usize, claimed: bool) {
+        self.claimed[position..position + count].fill(claimed);
+        // Those that follow another are not counted.
+        let state = &self.states[position];
+        if state.is_counted {
+            state.variable.note_update_ahead(claimed);
+        }
     }
 
     /// A slot of a variable that was updated.
     pub(super) fn slot(&self, variable: &Variable, index: usize) -> Option<LocalSlot> {
-        let state = &self.states[self.position(variable)?];
-        (state.updates > 0 && index < state.slots.len()).then(|| state.kept(index))
+        let position = self.position(variable)?;
+        let state = &self.states[position];
+        let exists = self.updates[position] > 0 && index < state.slots.len();
+        exists.then(|| state.kept(index))
     }
 
     /// The variables that were updated, in the order in which they were met, and what is kept for them.
     pub(super) fn updated(
         &self,
     ) -> impl Iterator<Item = (&Variable, VariableProgress, Vec<LocalSlot>)> {
-        let updated = self.states.iter().filter(|state| state.updates > 0);
-        updated.map(|state| {
+        let updated = self.states.iter().enumerate().filter(|(at, _)| self.updates[*at] > 0);
+        updated.map(|(position, state)| {
             let slots = (0..state.slots.len()).map(|index| state.kept(index)).collect();
-            (&state.variable, state.progress(), slots)
+            (&state.variable, self.progress(position), slots)
         })
     }
 
@@ -134,20 +175,20 @@ impl Variables {
     }
 
     /// How far `variable` is, if it is known.
-    pub(super) fn progress(&self, variable: &Variable) -> Option<VariableProgress> {
-        Some(self.states[self.position(variable)?].progress())
+    pub(super) fn progress_of(&self, variable: &Variable) -> Option<VariableProgress> {
+        Some(self.progress(self.position(variable)?))
     }
 
     /// Resets every variable to before its first update: slots are not visible any more. No update is prepared.
     pub(super) fn forget(&mut self, rule: &dyn UpdateRule) {
-        for state in &mut self.states {
-            (state.updates, state.running) = (0, rule.initial_running());
-        }
+        self.updates.fill(0);
+        self.running.fill(rule.initial_running());
     }
 
     /// Sets the slots of variables without an update to their initial values.
     pub(super) fn clear_unseen(&mut self, rule: &dyn UpdateRule) -> Result<()> {
-        for state in self.states.iter().filter(|state| state.updates == 0) {
+        let unseen = self.states.iter().zip(&self.updates).filter(|(_, updates)| **updates == 0);
+        for (state, _) in unseen {
             for (tensor, slot) in state.slots.iter().zip(rule.slots()) {
                 // SAFETY: only applies read and write slots, and every caller that changes them holds the
                 // optimizer's lock.
@@ -204,7 +245,7 @@ impl Variables {
         let spans = slots.iter().map(span).collect::<Result<Vec<_>>>()?;
         let first = position * spans.len();
         self.slots[first..].iter_mut().zip(spans).for_each(|(of, span)| *of = span);
-        self.states.iter_mut().skip(position).take(2).for_each(|state| state.follows = false);
+        self.revision += 1;
         let state = &mut self.states[position];
         (state.slots, state.extent) = (slots, extent);
         Ok(())
@@ -235,30 +276,35 @@ impl Variables {
             let span = span(slot).inspect_err(|_| self.slots.truncate(position * count))?;
             self.slots.push(span);
         }
-        let follows = self.states.last().is_some_and(|before| {
-            // SAFETY: only the addresses are used.
-            let weights = unsafe { [before.variable.in_buffer(0), variable.in_buffer(0)] };
-            let mut pairs = before.slots.iter().zip(&slots).chain([(weights[0], weights[1])]);
-            variable.device().is_host_memory()
-                && [before.extent.len(), extent.len()] == [variable.shape().elements(); 2]
-                && pairs.all(|(before, this)| slab::follows(before, this))
-        });
         self.states.push(StoredState {
-            follows,
             is_counted: !variable.device().is_host_memory() || variable.sharding().is_some(),
             variable: variable.clone(),
             weights: [None, None],
             slots,
             extent,
-            running: rule.initial_running(),
-            updates: 0,
-            claimed: false,
         });
+        self.updates.push(0);
+        self.running.push(rule.initial_running());
+        self.claimed.push(false);
+        self.revision += 1;
+        variable.note_changes();
         self.positions.insert(variable.key(), position);
         Ok(position)
     }
 
-    /// The weights of the variable at `position`, in a buffer that [`StoredState::prepare_visible`] returned,
+    /// The buffer of the variable at `position` that an update writes: the staged one, if the step staged one. Fails
+    /// if it cannot be written.
+    pub(super) fn prepare_visible(&mut self, position: usize) -> Result<usize> {
+        let state = &mut self.states[position];
+        let buffer = state.variable.visible_buffer();
+        if state.weights[buffer].is_none() && state.variable.device().is_host_memory() {
+            // SAFETY: a span is made of it, and the elements are not read.
+            state.weights[buffer] = Some(span(unsafe { state.variable.visible() })?);
+        }
+        Ok(buffer)
+    }
+
+    /// The weights of the variable at `position`, in a buffer that [`Variables::prepare_visible`] returned,
     /// and its slots, of which the rule has `slots`.
     pub(super) fn operands(
         &self,
@@ -292,42 +338,6 @@ impl StoredState {
     pub(super) fn kept(&self, index: usize) -> LocalSlot {
         let (tensor, extent) = (self.slots[index].clone(), self.extent.clone());
         LocalSlot { variable: self.variable.clone(), tensor, extent }
-    }
-
-    fn progress(&self) -> VariableProgress {
-        VariableProgress { updates: self.updates, running: self.running }
-    }
-
-    /// Whether an update was prepared and is neither done nor dropped.
-    pub(super) fn is_claimed(&self) -> bool {
-        self.claimed
-    }
-
-    /// An update was prepared.
-    pub(super) fn claim(&mut self) {
-        self.claimed = true;
-        if self.is_counted {
-            self.variable.note_update_ahead(true);
-        }
-    }
-
-    /// The update is committed or dropped.
-    pub(super) fn release(&mut self) {
-        self.claimed = false;
-        if self.is_counted {
-            self.variable.note_update_ahead(false);
-        }
-    }
-
-    /// The buffer of the variable that an update writes: the staged one, if the step staged one. Fails if it
-    /// cannot be written.
-    pub(super) fn prepare_visible(&mut self) -> Result<usize> {
-        let buffer = self.variable.visible_buffer();
-        if self.weights[buffer].is_none() && self.variable.device().is_host_memory() {
-            // SAFETY: a span is made of it, and the elements are not read.
-            self.weights[buffer] = Some(span(unsafe { self.variable.visible() })?);
-        }
-        Ok(buffer)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The operations of an apply on all of its variables. Each operation enters the worker set once.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
@@ -17,7 +18,7 @@ use crate::optimizer::plan::TreatmentPlan;
 use crate::optimizer::rule::{Rates, Running, Scalars, UpdateRule, WeightDecay};
 use crate::optimizer::sources::GradientSources;
 use crate::optimizer::state::OptimizerMemory;
-use crate::optimizer::variable_states::{StoredState, Variables};
+use crate::optimizer::variable_states::Variables;
 use crate::optimizer::workspace::{ApplyItem, ApplyWork, PreparedUpdate};
 use crate::strategy::ranks::Ranks;
 use crate::values::buffer::OfCopies;
@@ -46,29 +47,23 @@ impl ApplyWork {
             contributions.clear();
             contributions.reserve(replicas);
         }
-        let is_elementwise = rule.is_elementwise();
-        let follows = |index| {
-            is_elementwise
-                && sources.follow(index)
-                && plan
-                    .follows(index)
-                    .is_some_and(|position| states.is_some_and(|states| states.follows(position)))
+        let states = states.filter(|_| rule.is_elementwise());
+        self.changes = states.map_or(0, |states| states.changes);
+        let alike = |run: &Range<usize>, position| {
+            states.is_some_and(|states| states.are_alike(position..position + run.len()))
+                && sources.are_alike(run)
         };
-        for (index, variable) in sources.variables().iter().enumerate() {
-            let last = self.items.last_mut().filter(|last| last.variables().end == index);
-            if let Some(last) = last.filter(|_| follows(index)) {
-                last.count += 1;
-                continue;
-            }
+        plan.for_each_run(&alike, &mut |run| {
+            let (index, count) = (run.start, run.len());
             if !has(index) || !plan.updates(index) {
-                continue;
+                return Ok(());
             }
             if rule.measures() && sources.is_row_sparse(index) {
-                return Err(needs_all_rows(variable, rule));
+                return Err(needs_all_rows(&sources.variables()[index], rule));
             }
-            self.items.push(ApplyItem { index, count: 1, ..ApplyItem::default() });
-        }
-        Ok(())
+            self.items.push(ApplyItem { index, count, ..ApplyItem::default() });
+            Ok(())
+        })
     }
 
     /// Divides the variables whose gradients are not row-sparse among the ranks.
@@ -192,8 +187,7 @@ impl ApplyWork {
             });
             match update {
                 Ok(update) => {
-                    let all = state.variables.run(update.position, self.items[at].count);
-                    all.iter_mut().skip(1).for_each(StoredState::claim);
+                    state.variables.set_claimed(update.position, self.items[at].count, true);
                     self.items[at].update = Some(update);
                 }
                 Err(error) => {
@@ -210,8 +204,7 @@ impl ApplyWork {
         self.ready = None;
         for item in &mut self.items {
             if let Some(update) = item.update.take() {
-                let all = variables.run(update.position, item.count);
-                all.iter_mut().for_each(StoredState::release);
+                variables.set_claimed(update.position, item.count, false);
             }
         }
     }
@@ -240,15 +233,10 @@ impl ApplyWork {
             if found.is_none() && item.not_finite.load(Ordering::Relaxed) {
                 found = item.first_not_finite(sources, clipping);
             }
-            let all = variables.run(position, item.count).iter_mut();
             if copies.contains(&true) {
                 sources.variables()[item.index].end_update(buffer, copies);
             }
-            for known in all {
-                known.running = scalars.running;
-                known.updates += 1;
-                known.release();
-            }
+            variables.end_update(position, item.count, scalars.running);
         }
         Ok(found)
     }
@@ -275,8 +263,8 @@ impl ApplyItem {
     }
 }
 
-/// Claims a variable for an update. `last` holds the scalars of the variable before: variables that are treated
-/// alike have the same scalars.
+/// Prepares an update of a variable, which is not claimed yet. `last` holds the scalars of the variable before:
+/// variables that are treated alike have the same scalars.
 fn prepare_update(
     variables: &mut Variables,
     position: usize,
@@ -285,26 +273,23 @@ fn prepare_update(
     rates: Rates,
     last: &mut Option<(Rates, Running, Scalars)>,
 ) -> Result<PreparedUpdate> {
-    let known = variables.state_mut(position);
-    let buffer = known.prepare_visible()?;
-    if known.is_claimed() {
+    let buffer = variables.prepare_visible(position)?;
+    let running = variables.running[position];
+    if variables.claimed[position] {
         return Err(Error::precondition(format!(
             "{variable:?}: this optimizer has another apply to it waiting for the commit point; \
              apply to a variable once for each run"
         )));
     }
     let scalars = match last {
-        Some((of_rates, of_running, scalars))
-            if (&rates, &known.running) == (of_rates, of_running) =>
-        {
+        Some((of_rates, of_running, scalars)) if (&rates, &running) == (of_rates, of_running) => {
             *scalars
         }
         _ => {
-            let scalars = rule.prepare(&rates, &known.running)?;
-            last.insert((rates, known.running, scalars)).2
+            let scalars = rule.prepare(&rates, &running)?;
+            last.insert((rates, running, scalars)).2
         }
     };
-    known.claim();
     let l2 = match rule.weight_decay() {
         WeightDecay::L2 => rates.weight_decay,
         WeightDecay::Decoupled => 0.0,

@@ -1,8 +1,10 @@
 //! The memory that applies work in. The operations are in `work`.
 
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
+use std::slice;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use crate::error::{Result, memory};
 use crate::executor::pieces::Pieces;
 use crate::kernels::update::chunks::ChunkSums;
 use crate::kernels::update::squares::Squares;
@@ -21,6 +23,8 @@ use parking_lot::Mutex;
 #[derive(Default)]
 pub(super) struct ApplyWork {
     pub(super) items: Vec<ApplyItem>,
+    /// What [`Variable::changes`] was when items of several variables were selected.
+    pub(super) changes: u64,
     pub(super) pieces: Pieces,
     pub(super) sums: Vec<ChunkSums<2>>,
     /// For each share of the work, the contributions to the variable that it is at.
@@ -47,8 +51,8 @@ pub(super) struct ApplyItem {
     pub(super) index: usize,
     /// How many variables it has. They have the same number of elements, and follow each other in memory.
     pub(super) count: usize,
-    /// Where the sums of its chunks begin.
-    pub(super) first_sum: usize,
+    /// Where the sums of its chunks are.
+    pub(super) sums: Range<usize>,
     /// Its accumulated sum does not count.
     pub(super) fresh: bool,
     /// Its gradient, if it was put into host memory when it was measured or exchanged; if it is divided, this
@@ -62,6 +66,31 @@ pub(super) struct ApplyItem {
     pub(super) not_finite: AtomicBool,
     /// The prepared update, if there is one.
     pub(super) update: Option<PreparedUpdate>,
+}
+
+impl ApplyWork {
+    /// Calls `inspect` with the index of each variable and the squares of its gradient, which was measured.
+    pub(super) fn for_each_squares(&self, mut inspect: impl FnMut(usize, Squares)) {
+        for item in &self.items {
+            let sums = &self.sums[item.sums.clone()];
+            match item.squares {
+                Some(squares) => inspect(item.index, squares),
+                None if item.count == 1 => inspect(item.index, Squares::of_chunks(sums)),
+                // Each variable is one chunk.
+                None => item.variables().zip(sums).for_each(|(index, of_variable)| {
+                    inspect(index, Squares::of_chunks(slice::from_ref(of_variable)));
+                }),
+            }
+        }
+    }
+
+    /// Makes room for the sums of so many chunks.
+    pub(super) fn reserve_chunks(&mut self, chunks: usize) -> Result<()> {
+        let missing = chunks.saturating_sub(self.sums.len());
+        memory::reserve(&mut self.sums, missing, "sums of gradients' squares")?;
+        self.sums.resize_with(self.sums.len().max(chunks), || [const { AtomicU64::new(0) }; 2]);
+        Ok(())
+    }
 }
 
 impl ApplyItem {

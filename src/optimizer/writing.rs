@@ -2,13 +2,13 @@
 
 #![expect(unsafe_code, reason = "a replica's buffers are written for it")]
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 use crate::optimizer::gradients::{GradientMode, Gradients};
 use crate::optimizer::phase::{StepPhase, pack};
-use crate::optimizer::replica::{DenseBuffer, GradientBuffer, Replica};
+use crate::optimizer::replica::{DenseBuffer, GradientBuffer, Replica, Viewed};
 use crate::optimizer::rows::AddedRows;
 use crate::strategy::strict_callbacks::mistake;
 use crate::tensor::Tensor;
@@ -36,7 +36,7 @@ impl Gradients {
         };
         self.check_not_lent(replica, step, index, dense)?;
         let tensor = &dense.tensor;
-        let is_first = viewed.load(Ordering::Acquire) != step;
+        let is_first = !viewed.in_step(index, step);
         if is_first && self.is_strict() {
             self.begin_strictly(replica, index, dense, mode)?;
         }
@@ -44,7 +44,7 @@ impl Gradients {
             // SAFETY: until it submits, only the replica uses the buffer, and this is its thread.
             unsafe { tensor.assume_exclusive() }.fill_zeros()?;
         }
-        viewed.store(step, Ordering::Release);
+        viewed.note(index, step);
         Ok(tensor)
     }
 
@@ -98,7 +98,7 @@ impl Gradients {
             )));
         };
         let added = own.add(variable, step, rows)?;
-        viewed.store(step, Ordering::Release);
+        viewed.note(index, step);
         Ok(added)
     }
 
@@ -128,15 +128,15 @@ impl Gradients {
         }
     }
 
-    /// The buffer of replica `replica` for variable `index`, and the step in which it was last viewed.
+    /// The buffer of replica `replica` for variable `index`, and which variables the replica viewed.
     pub(super) fn writable(
         &self,
         replica: usize,
         step: u64,
         index: usize,
-    ) -> Result<(&GradientBuffer, &AtomicU64)> {
+    ) -> Result<(&GradientBuffer, &Viewed)> {
         let own = self.replica_in_step(replica, step)?;
-        let (Some(buffer), Some(viewed)) = (own.buffers.get(index), own.viewed.of(index)) else {
+        let Some(buffer) = own.buffers.get(index) else {
             let problem = format!(
                 "{index} is not in [0, {}), the variables that the gradients were made of, in that order",
                 self.variables().len()
@@ -148,7 +148,7 @@ impl Gradients {
                 "replica {replica} has submitted its gradients in this step; view and write them before"
             )));
         }
-        Ok((buffer, viewed))
+        Ok((buffer, &own.viewed))
     }
 
     /// Submits the contribution of replica `replica` in this step, with `weight`: usually the number of its
@@ -188,7 +188,7 @@ impl Gradients {
     /// all variables are row-sparse.
     fn check_written(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
         let is_dense = |buffer| matches!(buffer, &GradientBuffer::Dense(_));
-        let wrote = (0..own.buffers.len()).any(|index| own.viewed.in_step(index, step));
+        let wrote = own.viewed.count(0..own.buffers.len(), step) > 0;
         let is_meant =
             own.is_trial.load(Ordering::Acquire) || own.withdrew.load(Ordering::Acquire) == step;
         if wrote || is_meant || !own.buffers.iter().any(is_dense) {

@@ -16,7 +16,7 @@ use super::ranks::large::large_components;
 use super::slot::Direct;
 use super::step::ReplicaContext;
 use super::{sparse, variables};
-use crate::collectives::{self, InAndOut, ReduceOp, ReductionBatch};
+use crate::collectives::{self, ReduceOp, ReductionBatch};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::reduce::over_replicas::result_dtype;
@@ -409,13 +409,18 @@ impl ReplicaContext {
         let operation = Operation::AllReduce(op);
         let direct = self.direct(op, &value);
         let direct = direct.map_err(|error| error.named(operation.to_string()))?;
-        self.combine(operation, value, direct, move |strategy, calls| {
-            let parts = calls.iter_mut().map(|call| Some(&mut call.direct.as_mut()?.views));
-            let parts: Option<Vec<_>> = parts.collect();
-            if let Some(mut parts) = parts
-                && collectives::reduce_to_each(op, &mut parts)?
-            {
-                return Ok(None);
+        self.combine(operation, value, direct, |strategy, calls| {
+            // A function that captures nothing needs no memory.
+            let Operation::AllReduce(op) = calls[0].operation else {
+                return Err(Error::Internal("a call of another operation in an all-reduce".into()));
+            };
+            let inputs = calls.iter().map(|call| Some(call.direct.as_ref()?.from));
+            if let Some(inputs) = inputs.collect() {
+                let outputs =
+                    calls.iter_mut().filter_map(|call| Some(&mut call.direct.as_mut()?.to));
+                if collectives::reduce_to_each(op, inputs, outputs)? {
+                    return Ok(None);
+                }
             }
             let merged = merged(calls)?;
             let reduced =
@@ -438,11 +443,9 @@ impl ReplicaContext {
         let output = Tensor::uninitialized(dtype, tensor.shape(), device)?;
         // SAFETY: the call has both tensors as long as the views, nobody else has the second, and replica and
         // coordinator take turns.
-        let views = unsafe {
-            let to = output.assume_exclusive().into_view()?.held();
-            InAndOut { input: tensor.reading()?.held(), output: to }
-        };
-        Ok(Some(Direct { views, output: Some(output) }))
+        let (from, to) =
+            unsafe { (tensor.reading()?.held(), output.assume_exclusive().into_view()?.held()) };
+        Ok(Some(Direct { from, to, output: Some(output) }))
     }
 
     /// Concatenates a nest of tensors over the replicas along `axis`; each replica gets its own
@@ -472,9 +475,8 @@ impl ReplicaContext {
         combine: impl FnOnce(&Strategy, &mut [&mut MergeCall]) -> Result<Option<Value>> + Send + 'static,
     ) -> Result<Value> {
         // The run fails with what one of its operations has to say, which therefore says which it was.
-        let own = operation.clone();
         let merge = move |strategy: &Strategy, calls: &mut [&mut MergeCall]| {
-            combine(strategy, calls).map_err(|error| error.named(own.to_string()))
+            combine(strategy, calls).map_err(|error| error.named(calls[0].operation.to_string()))
         };
         let result = self.synchronize_directly(operation, Some(value), direct, Box::new(merge))?;
         result.ok_or_else(|| Error::Internal("a collective without a result".into()))

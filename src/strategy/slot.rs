@@ -11,9 +11,9 @@ use super::metrics::MetricTable;
 use super::operation::Operation;
 use super::scratch::Scratch;
 use super::strict_callbacks::Guards;
-use crate::collectives::InAndOut;
 use crate::device::DeviceId;
 use crate::error::Result;
+use crate::kernels::view::{View, ViewMut};
 use crate::tensor::Tensor;
 use crate::values::Value;
 use crate::values::variable::Variable;
@@ -40,8 +40,9 @@ pub struct MergeCall {
 /// A tensor that a replica contributes, and one that it has made for its result: so the coordinator reads the
 /// elements directly, and neither makes nor drops another thread's tensors.
 pub(super) struct Direct {
-    /// Views of the arguments and of the output.
-    pub views: InAndOut<'static>,
+    /// The elements of the arguments, and of the output.
+    pub from: View<'static>,
+    pub to: ViewMut<'static>,
     pub output: Option<Tensor>,
 }
 

@@ -6,12 +6,11 @@
 #![expect(unsafe_code, reason = "who may read and write a variable is the strategy's business")]
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::kernels::prefetch::prefetch;
 use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Shape, Tensor, TensorMut};
 use crate::text::Text;
@@ -25,6 +24,10 @@ pub trait Keeper: Send + Sync {
     /// Keeps the tensors until no step can read them any more.
     fn keep(&self, tensors: &mut dyn Iterator<Item = Tensor>);
 }
+
+/// How often a variable that optimizers update has become [plain](Variable::is_plain), or stopped to be. An apply to
+/// thousands of small variables reads this number, and not all of them.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 /// A variable. Cloning makes another reference to the same variable.
 #[derive(Clone)]
@@ -58,9 +61,10 @@ struct VariableInner {
     committed: AtomicU8,
     /// The buffer that the step in flight sees. It differs from `committed` once the step has written.
     visible: AtomicU8,
-    /// Whether a buffer has, or is about to have, a low-precision copy. An apply to thousands of small variables
-    /// reads this flag, which is in memory that it reads anyway, before it reads the buffers.
+    /// Whether a buffer has, or is about to have, a low-precision copy.
     has_copies: AtomicBool,
+    /// An optimizer wants to know when the variable becomes plain or stops to be.
+    is_observed: AtomicBool,
     /// If a GPU holds the variable, or ranks divide it: how many applies to it are prepared and neither done nor
     /// dropped.
     updates_ahead: AtomicU32,
@@ -97,6 +101,7 @@ impl Variable {
             committed: AtomicU8::new(0),
             visible: AtomicU8::new(0),
             has_copies: AtomicBool::new(false),
+            is_observed: AtomicBool::new(false),
             updates_ahead: AtomicU32::new(0),
             has_warned: AtomicBool::new(false),
             stays,
@@ -232,7 +237,9 @@ impl Variable {
         if let Some(current) = buffer.copy(memory, dtype) {
             return Ok(current);
         }
-        self.0.has_copies.store(true, Ordering::Release);
+        if !self.0.has_copies.swap(true, Ordering::AcqRel) {
+            CHANGES.fetch_add(1, Ordering::AcqRel);
+        }
         buffer.refreshed_copy(memory, dtype)
     }
 
@@ -261,9 +268,24 @@ impl Variable {
         Ok(())
     }
 
-    /// Asks memory for what [`Variable::is_plain`] reads.
-    pub fn prefetch(&self) {
-        prefetch((&raw const self.0.has_copies).cast(), 1);
+    /// How often variables have become plain, or stopped to be, of those for which [`Variable::note_changes`] was
+    /// called. Read this before [`Variable::is_plain`]: while the number stays, so do the answers.
+    pub fn changes() -> u64 {
+        CHANGES.load(Ordering::Acquire)
+    }
+
+    /// From now on, changes of [`Variable::is_plain`] count. The caller excludes that a step or an assignment changes
+    /// the variable meanwhile.
+    pub fn note_changes(&self) {
+        self.0.is_observed.store(true, Ordering::Release);
+    }
+
+    /// Makes a buffer the visible one.
+    fn show(&self, buffer: u8) {
+        let before = self.0.visible.swap(buffer, Ordering::AcqRel);
+        if before != buffer && self.0.is_observed.load(Ordering::Acquire) {
+            CHANGES.fetch_add(1, Ordering::AcqRel);
+        }
     }
 
     /// Whether updates write only the first of the two buffers.
@@ -320,7 +342,7 @@ impl Variable {
     /// Makes the staging buffer visible to the step in flight.
     pub fn stage(&self) {
         let committed = self.0.committed.load(Ordering::Acquire);
-        self.0.visible.store(1 - committed, Ordering::Release);
+        self.show(1 - committed);
     }
 
     /// Makes what the step wrote the committed value.
@@ -354,14 +376,14 @@ impl Variable {
         let mut to = unsafe { home.to_write().assume_exclusive() };
         // Copies in host memory do not fail. If one did, the value would still be right, but in the other buffer.
         if to.copy_from(away.elements()).is_ok() {
-            self.0.visible.store(0, Ordering::Release);
+            self.show(0);
             self.0.committed.store(0, Ordering::Release);
         }
     }
 
     /// Discards what the step wrote.
     pub fn discard(&self) {
-        self.0.visible.store(self.0.committed.load(Ordering::Acquire), Ordering::Release);
+        self.show(self.0.committed.load(Ordering::Acquire));
     }
 }
 

@@ -1,21 +1,24 @@
 //! Small variables that lie behind each other are updated as one: with the bits of one update for each.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use umbo::device::DeviceId;
 use umbo::optimizer::GradientMode::Overwrite;
 use umbo::optimizer::LossReduction::Mean;
+use umbo::optimizer::saved::{OptimizerState, VariableState};
 use umbo::optimizer::{
-    ApplyReport, Gradients, GradientsOptions, LossScaling, NonFinite, Optimizer, Settings,
-    VariableGroup,
+    ApplyAction, ApplyReport, Gradients, GradientsOptions, LossScaling, NonFinite, Optimizer,
+    Settings, VariableGroup,
 };
-use umbo::strategy::commit::StepParticipant;
+use umbo::strategy::commit::{CommitAction, StepParticipant};
 use umbo::tensor::slab::Slab;
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::variable::Variable;
 
 use crate::features::CLIPPING;
 use crate::pairwise::pairwise;
+use crate::plain::Noise;
 use crate::setup::*;
 
 const REPLICAS: usize = 3;
@@ -46,26 +49,6 @@ fn gradient(replica: usize, step: u64, index: usize, size: usize) -> Option<Vec<
     (!is_left_out).then(|| (0..size).map(element).collect())
 }
 
-/// One step of gradients of variables of which the first is number `first` of all.
-fn step(gradients: &Arc<Gradients>, optimizer: &Arc<Optimizer>, step: u64, first: usize) {
-    gradients.first_touch(step);
-    let mut is_any = false;
-    for replica in 0..REPLICAS {
-        for (index, variable) in gradients.variables().iter().enumerate() {
-            let size = variable.shape().elements();
-            if let Some(values) = gradient(replica, step, first + index, size) {
-                write(gradients.view(replica, step, index, Overwrite).unwrap(), &values);
-                is_any = true;
-            }
-        }
-        gradients.submit(replica, step, 1.0 + replica as f64).unwrap();
-    }
-    gradients.commit(step);
-    if is_any {
-        apply(optimizer, gradients).unwrap();
-    }
-}
-
 fn weights(variables: &[Variable]) -> Vec<Vec<u32>> {
     variables.iter().map(|variable| bits(&value(variable))).collect()
 }
@@ -77,49 +60,204 @@ fn state(optimizer: &Optimizer, variables: &[Variable], slots: &[String]) -> Vec
     variables.iter().flat_map(of).collect()
 }
 
-/// What is updated as one is found anew in each apply: low-precision copies, staged values, another optimizer.
-#[test]
-fn neighbours_part_and_meet_again() {
-    let (mut slab, mut other) = (Slab::new(0), Slab::new(0));
-    let (together, alone) = (side_by_side(&mut slab), side_by_side(&mut other));
-    let all = gradients(REPLICAS, &together.iter().collect::<Vec<_>>(), Mean);
-    let single: Vec<_> =
-        alone.iter().map(|variable| gradients(REPLICAS, &[variable], Mean)).collect();
-    let (one, many) = (optimizer("adam", 0.1), optimizer("adam", 0.1));
-    for number in 1..=6 {
-        for variables in [&together, &alone] {
-            match number {
-                3 => {
-                    // SAFETY: nobody writes the variable meanwhile.
-                    let copy =
-                        unsafe { variables[33].refreshed_copy(0, DeviceId::HOST, DType::BFloat16) }
-                            .unwrap();
-                    assert_eq!(copy.shape(), variables[33].shape());
+/// What has to do with one list of variables, all of which two optimizers update, with gradients of all and of some.
+struct Subject {
+    variables: Vec<Variable>,
+    gradients: [Arc<Gradients>; 2],
+    optimizers: [Arc<Optimizer>; 2],
+    saved: Option<OptimizerState>,
+    /// The variables that have copies.
+    copied: Vec<usize>,
+    steps: [u64; 2],
+}
+
+const SOME: Range<usize> = 25..60;
+
+fn draw(noise: &mut Noise, choices: usize) -> usize {
+    ((noise.next() + 1.0) / 2.0 * choices as f64) as usize
+}
+
+impl Subject {
+    fn new(rule: &str, variables: Vec<Variable>) -> Subject {
+        let some = &variables[SOME];
+        let of = |list: &[Variable]| gradients(REPLICAS, &list.iter().collect::<Vec<_>>(), Mean);
+        Subject {
+            gradients: [of(&variables), of(some)],
+            optimizers: [optimizer(rule, 0.1), optimizer(rule, 0.1)],
+            variables,
+            saved: None,
+            copied: Vec::new(),
+            steps: [0; 2],
+        }
+    }
+
+    /// A run that writes all variables of a list, or all but some, or with an element that is not finite.
+    fn run(&mut self, list: usize, noise: &mut Noise) {
+        let gradients = &self.gradients[list];
+        let all = gradients.variables().len();
+        self.steps[list] += 1;
+        let step = self.steps[list];
+        gradients.first_touch(step);
+        let (left_out, by, broken) = (draw(noise, 4 * all), draw(noise, 6), draw(noise, 12 * all));
+        for replica in 0..REPLICAS {
+            for (index, variable) in gradients.variables().iter().enumerate() {
+                if index == left_out && [0, replica + 1].contains(&by) {
+                    continue;
                 }
-                4 => {
-                    let fresh = [0.5f32; 64];
-                    write(&staging(&variables[40]), &fresh);
-                    variables[40].stage();
-                    variables[40].publish();
+                let size = variable.shape().elements();
+                let mut values: Vec<f32> = (0..size).map(|_| noise.next() as f32).collect();
+                if index == broken {
+                    values[size - 1] = f32::NAN;
                 }
-                _ => {}
+                write(gradients.view(replica, step, index, Overwrite).unwrap(), &values);
+            }
+            gradients.submit(replica, step, 1.0 + replica as f64).unwrap();
+        }
+        gradients.commit(step);
+    }
+
+    fn action(&self, optimizer: usize, list: usize) -> ApplyAction {
+        ApplyAction::new(Arc::clone(&self.optimizers[optimizer]), Arc::clone(&self.gradients[list]))
+    }
+
+    fn copy(&mut self, index: usize) {
+        self.copied.push(index);
+        self.copies();
+    }
+
+    /// The copies that were requested, brought up to date.
+    fn copies(&self) -> Vec<Vec<u16>> {
+        let copy = |&index: &usize| {
+            let (of, host) = (&self.variables[index], DeviceId::HOST);
+            // SAFETY: nobody writes the variable meanwhile.
+            let copy = unsafe { of.refreshed_copy(of.committed_buffer(), host, DType::BFloat16) };
+            let copy: Vec<_> =
+                read::<half::bf16>(copy.unwrap()).iter().map(|element| element.to_bits()).collect();
+            let rounded = value::<f32>(of).into_iter().map(|of| half::bf16::from_f32(of).to_bits());
+            assert!(rounded.eq(copy.iter().copied()), "variable {index}");
+            copy
+        };
+        self.copied.iter().map(copy).collect()
+    }
+
+    /// One of all the things that may happen between two applies. Returns what it reports.
+    fn act(&mut self, noise: &mut Noise) -> String {
+        let (index, by) = (draw(noise, self.variables.len()), draw(noise, 2));
+        let variable = self.variables[index].clone();
+        let optimizer = Arc::clone(&self.optimizers[by]);
+        match draw(noise, 11) {
+            0 => self.copy(index),
+            outcome @ 1..=2 => {
+                write(&staging(&variable), &vec![0.5f32; variable.shape().elements()]);
+                variable.stage();
+                if outcome == 1 { variable.publish() } else { variable.discard() }
+            }
+            3 => {
+                let last = (index + 3).min(self.variables.len());
+                let (learning_rate_factor, frozen) = (0.5, draw(noise, 2) == 0);
+                let group =
+                    VariableGroup { learning_rate_factor, frozen, ..VariableGroup::default() };
+                return format!("{:?}", optimizer.add_group(&self.variables[index..last], group));
+            }
+            4 => {
+                let (norm, limit) = CLIPPING[draw(noise, CLIPPING.len())];
+                let settings = Settings {
+                    weight_decay: [None, Some(0.01)][draw(noise, 2)],
+                    global_clip_norm: norm,
+                    clip_value: limit,
+                    maximize: draw(noise, 2) == 0,
+                    ..Settings::default()
+                };
+                optimizer.configure(settings).unwrap();
+            }
+            5 => self.saved = Some(optimizer.export().unwrap()),
+            6 => {
+                if let Some(state) = &mut self.saved {
+                    // Of one variable there is no state, and another has its own running scalars.
+                    let all = state.variables.len();
+                    state.variables.truncate(all.saturating_sub(1));
+                    if let Some(of) = state.variables.get_mut(index) {
+                        of.running = of.running.map(|scalar| scalar * 0.5);
+                    }
+                    let room = optimizer.reserve(&state.variables).unwrap();
+                    optimizer.import(state, room).unwrap();
+                }
+            }
+            7 => {
+                self.run(1, noise);
+                return self.apply(by, 1);
+            }
+            // Prepared, and dropped or done: meanwhile other applies are prepared, and copies made.
+            outcome => {
+                self.run(1, noise);
+                let mut first = self.action(by, 1);
+                let prepared = first.prepare().map_err(|error| error.to_string());
+                self.run(0, noise);
+                let mut second = self.action(draw(noise, 2), 0);
+                let another = second.prepare().map_err(|error| error.to_string());
+                self.copy(SOME.start + index % SOME.len());
+                if outcome > 8 && prepared.is_ok() {
+                    first.commit();
+                }
+                if another.is_ok() {
+                    second.commit();
+                }
+                self.copies();
+                return format!("{prepared:?} {another:?}");
             }
         }
-        step(&all, &one, number, 0);
-        for (index, own) in single.iter().enumerate() {
-            step(own, &many, number, index);
-        }
-        assert!(weights(&together) == weights(&alone), "step {number}");
+        String::new()
     }
-    let copies = [&together, &alone].map(|variables| {
-        // SAFETY: nobody writes the variable meanwhile.
-        let copy =
-            unsafe { variables[33].refreshed_copy(0, DeviceId::HOST, DType::BFloat16) }.unwrap();
-        read::<half::bf16>(copy).iter().map(|element| element.to_bits()).collect::<Vec<_>>()
-    });
-    assert_eq!(copies[0], copies[1]);
-    let rounded = half::bf16::from_f32(value::<f32>(&together[33])[5]);
-    assert_eq!(copies[0][5], rounded.to_bits());
+
+    /// Applies; after a failure once more, with other settings.
+    fn apply(&self, optimizer: usize, list: usize) -> String {
+        let apply = || {
+            let mut action = self.action(optimizer, list);
+            let done = action.prepare().map(|()| {
+                action.commit();
+                action.report()
+            });
+            let report = |ApplyReport { gradient_norm, variables_updated, .. }| {
+                format!("{:?} {variables_updated}", gradient_norm.map(f64::to_bits))
+            };
+            done.map_or_else(|error| Err(error.to_string()), |done| Ok(report(done)))
+        };
+        let first = apply();
+        if first.is_ok() {
+            return format!("{first:?}");
+        }
+        self.optimizers[optimizer].configure(Settings::default()).unwrap();
+        format!("{first:?} {:?}", apply())
+    }
+}
+
+/// Whatever happens between two applies, it is as if the variables lay apart: what was found out for one apply holds for
+/// the next only if it is still true.
+#[test]
+fn neighbours_part_and_meet_again() {
+    for (seed, name) in [(1, "adam"), (2, "sgd"), (3, "momentum"), (4, "adamw")] {
+        let mut subjects = [side_by_side(&mut Slab::new(0)), apart()]
+            .map(|variables| (Subject::new(name, variables), Noise(seed)));
+        for number in 0..40 {
+            let [together, alone] = subjects.each_mut().map(|(subject, noise)| {
+                let before = subject.act(noise);
+                subject.run(0, noise);
+                let report = subject.apply(usize::from(draw(noise, 5) == 0), 0);
+                let state = subject.optimizers.each_ref().map(|optimizer| {
+                    let state = optimizer.export().unwrap();
+                    let of = |of: &VariableState| {
+                        let slots: Vec<_> = of.slots.iter().map(|it| bits(&read(it))).collect();
+                        (of.variable.name().to_string(), of.updates, of.running, slots)
+                    };
+                    state.variables.iter().map(of).collect::<Vec<_>>()
+                });
+                (before, report, weights(&subject.variables), subject.copies(), state)
+            });
+            assert_eq!(together.0, alone.0, "{name}, apply {number}");
+            assert_eq!(together.1, alone.1, "{name}, apply {number}");
+            assert!(together == alone, "{name}, apply {number}: {}", together.0);
+        }
+    }
 }
 
 /// The same values in memory of their own each: nothing follows anything.

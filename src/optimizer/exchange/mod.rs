@@ -188,6 +188,7 @@ impl<'a> Exchange<'a> {
     ) -> Result<()> {
         if self.route == Route::Own {
             sources.merge_own_rows(&|index| plan.updates(index))?;
+            state.variables.note_plain();
             let states = Some(&state.variables);
             let has = |index| self.has_variable(sources, index);
             return work.select(sources, plan, rule, states, has);
