@@ -11,11 +11,6 @@ endif
 # Tools that scripts/setup.sh could not get from the system.
 export PATH := $(CURDIR)/build/tools/bin:$(PATH):$(HOME)/.cargo/bin
 
-# In a clean clone nothing is built twice, and what cargo keeps for that costs time.
-ifeq ($(wildcard target/debug/incremental/*),)
-export CARGO_INCREMENTAL ?= 0
-endif
-
 BUILD := build/release
 # `make TARGET SMALL=yes` runs a target in a few seconds, if `make test` has run: with the smallest sizes and one round, in
 # folders of its own, and nothing is installed. scripts/targets.sh runs all targets so.
@@ -53,19 +48,15 @@ MPI ?= $(CURDIR)/build/mpi/mpich
 SEED ?= 1
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
+# Tests in Rust and in C use one build of the library, in cargo's folder. It is one if the crates that it needs have the
+# features that tests want of them, too.
+one_build := -DUMBO_CARGO_TARGET_DIR=$(CURDIR)/target -DUMBO_CARGO_FEATURES_OF=umbo-tests
 # A build tree keeps the generator it was made with.
-configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then \
-    cmake -S $(2) -B $(1) -DCMAKE_BUILD_TYPE=Release $(3); \
-  else \
-    cmake -S $(2) -B $(1) -G Ninja -DCMAKE_BUILD_TYPE=Release $(3); \
-  fi
-# `make test` has clippy's driver compile Rust's tests: it compiles as rustc does and looks at what it compiles, which
-# cargo clippy would read a second time. Packages of registries and what cmake builds are compiled by rustc.
-linted := env RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
-# As make test has built it.
-cargo = $(if $(SMALL),$(linted)) cargo
-# What cargo builds for a package alone has other features than in the whole workspace, and is built anew.
-package = $(if $(SMALL),--workspace,--package $(1))
+configure = cmake -S $(2) -B $(1) -DCMAKE_BUILD_TYPE=Release $(if $(filter .,$(2)),$(one_build)) \
+  $$([ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null || echo -G Ninja) $(3)
+# Rust's tests as `make test` has them, so that nothing is built anew: over the release library, with the features of
+# all packages; and Clippy looks at what is compiled.
+cargo_test := RUSTC_WRAPPER=$(CURDIR)/scripts/clippy.sh cargo test --locked --release --workspace
 # Builds the program of an example against the installed library.
 example = $(call section,Build the examples against $(PREFIX)); \
   $(call configure,$(WORK)/c_examples,c_examples,-DCMAKE_PREFIX_PATH=$(CURDIR)/$(PREFIX)); \
@@ -130,23 +121,22 @@ docs: ## Make the pages of reference and documents: build/docs/html/index.html
 
 cases: ## Run the conformance cases (UMBO_CASES=files, separated by colons)
 	@scripts/setup.sh build
-	@$(if $(SMALL),UMBO_CASES=$(firstword $(wildcard tests/cases/data/*.json))) \
-	  $(cargo) test --quiet --locked $(if $(SMALL),--workspace,--release) --test cases
+	@$(if $(SMALL),UMBO_CASES=$(firstword $(wildcard tests/cases/data/*.json))) $(cargo_test) --quiet --test cases
 
 check: ## Format, lints and unit tests: the quick part of `make test`
 	@$(call section,Format and lints and unit tests)
 	@cargo fmt --all --check
 	@cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
-	@cargo test --quiet --locked --workspace --lib --exclude models
+	@cargo test --quiet --locked --workspace --lib
 
-# Rust's tests and those in C have folders of their own, and are built and run side by side: one of them alone leaves
-# processors idle, where a compiler does the last of a crate or a test waits. What each command prints stays together.
+# Cargo builds the library and Rust's tests. Then these are run, and those in C are compiled and run, side by side: one kind
+# alone leaves processors idle, where a test waits. What each command prints stays together.
 # Where UMBO_NO_SKIPS is set, as in CI, a test that is skipped fails.
 test: export UMBO_SKIPS := $(CURDIR)/build/skipped.txt
 test: ## Run every check: format, lints, Rust tests, C and C++ tests, and each of these targets in a small form
 	@scripts/setup.sh test
 	@mkdir -p build; : >build/skipped.txt
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line SIDE_BY_SIDE=yes test-rust test-c
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line SIDE_BY_SIDE=yes mutants test-c
 	@$(call section,Every target in a small form)
 	@scripts/targets.sh small
 	@if [ -s build/skipped.txt ]; then $(call section,Skipped); sort -u build/skipped.txt; \
@@ -161,16 +151,18 @@ test-all: ## Install all that can be had, and run every target but clean, setup 
 build-rust:
 	@$(call section,cargo fmt)
 	@cargo fmt --all --check
-	@$(call section,Rust tests with clippy)
-	@$(linted) cargo test --locked --workspace --all-targets --no-run
+	@$(call section,Build all of Rust with clippy)
+	@$(cargo_test) --test '*' --bench '*' --no-run
 
 ifdef SIDE_BY_SIDE
-test-rust: mutants
+build-c: build-rust
 endif
 test-rust: build-rust
 	@$(call section,cargo test)
 	@# Make's pipe for jobs does not reach what tests start, which would warn that it is gone.
-	@env -u MAKEFLAGS $(linted) cargo test --locked --workspace
+	@unset MAKEFLAGS; $(cargo_test) --test '*'
+	@unset MAKEFLAGS; $(cargo_test) --lib --config tests/unit_tests.toml
+	@unset MAKEFLAGS; $(cargo_test) --bins --config tool/unit_tests.toml
 
 test-mpi: ## Run the tests over ranks: of processes, and of MPI where it can be installed
 	@scripts/setup.sh mpi
@@ -181,10 +173,9 @@ test-mpi: ## Run the tests over ranks: of processes, and of MPI where it can be 
 
 test-gpu: ## Run the tests of GPU code against the fake CUDA driver (needs no GPU)
 	@$(call section,The fake CUDA driver)
-	@$(cargo) test --locked $(call package,fake-cuda) $(if $(SMALL),--test mistakes)
+	@$(cargo_test) --test mistakes
 	@$(call section,GPU code on the fake CUDA driver)
-	@$(cargo) test --locked $(call package,umbo) \
-	  $(if $(SMALL),--test cuda as_ptx::fills,--test gpu --test cuda --test cases)
+	@$(cargo_test) $(if $(SMALL),--test cuda as_ptx::fills,--test gpu --test cuda --test cases)
 
 test-card: $(if $(SMALL),,build-c) ## Run the tests of GPU code on this machine's GPU, which stands for as many as a test wants
 	@$(call section,This machine's GPU)
@@ -192,14 +183,14 @@ test-card: $(if $(SMALL),,build-c) ## Run the tests of GPU code on this machine'
 
 test-loom: ## Run the models of how threads meet, with a preemption more than `make test` where they are long
 	@$(call section,loom)
-	@$(if $(SMALL),,MODELS=all) $(cargo) test --locked $(call package,models) $(if $(SMALL),--lib a_notified_thread)
+	@$(if $(SMALL),,MODELS=all) $(cargo_test) --test models $(if $(SMALL),a_notified_thread)
 
 ifdef SIDE_BY_SIDE
-mutants: build-rust
+mutants: test-rust
 endif
 mutants: ## Put known mistakes into a copy of the library and demand that tests catch them
 	@$(call section,mutants)
-	@$(linted) scripts/mutants.sh
+	@scripts/mutants.sh
 
 test-c: build-c
 	@$(call section,ctest)
@@ -272,10 +263,10 @@ MINUTES ?= inf
 QUICKEST ?= 0
 SLOWEST ?= 0.2
 flaky: build-c ## Every test N times, half beside three busy loops; goes on where it stopped (N=, MINUTES=, QUICKEST=, SLOWEST=)
-	@$(if $(SMALL),$(linted)) scripts/flaky.py --times $(N) --minutes $(MINUTES) --quickest $(QUICKEST) --slowest $(SLOWEST) $(BUILD)
+	@scripts/flaky.py --times $(N) --minutes $(MINUTES) --quickest $(QUICKEST) --slowest $(SLOWEST) $(BUILD)
 
 test-large: ## Run the tests of tensors with more than 2^31 elements (10 GiB of memory)
-	@$(cargo) test --locked $(if $(SMALL),--workspace,--release) --test strategy -- --ignored more_than $(if $(SMALL),--list)
+	@$(cargo_test) --test strategy -- --ignored more_than $(if $(SMALL),--list)
 
 judges: ## Let others' tests judge the library; writes docs/internals/judges.md (installs into build/judges)
 	@scripts/setup.sh judges
@@ -286,7 +277,7 @@ judges: ## Let others' tests judge the library; writes docs/internals/judges.md 
 bench: ## Measure the library on this machine
 	@scripts/setup.sh bench
 	@$(call section,Benchmarks)
-	@$(cargo) bench --locked $(call package,umbo) $(if $(SMALL),--profile dev --bench handle)
+	@cargo bench --locked --workspace --bench handle
 
 pictures: ## Draw the documents' pictures anew, from what is measured meanwhile: on a quiet machine
 	@scripts/setup.sh bench

@@ -33,6 +33,13 @@ endif()
 set(UMBO_CARGO_FLAGS --locked --profile ${UMBO_CARGO_PROFILE}
     --manifest-path "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.toml"
     --target-dir "${UMBO_CARGO_TARGET_DIR}")
+set(cargo_packages --package umbo --package umbo-tool)
+set(UMBO_CARGO_FEATURES_OF "" CACHE STRING
+    "Another package of the workspace: crates have the features that it wants, too, and what cargo builds of them serves both")
+mark_as_advanced(UMBO_CARGO_FEATURES_OF)
+if(UMBO_CARGO_FEATURES_OF)
+  list(APPEND cargo_packages --package "${UMBO_CARGO_FEATURES_OF}")
+endif()
 set(UMBO_CARGO_ENVIRONMENT "")
 # cargo looks for the compiler on PATH alone, where it need not be if cargo was named or found in the home folder.
 get_filename_component(cargo_directory "${UMBO_CARGO}" DIRECTORY)
@@ -74,7 +81,7 @@ add_custom_command(
   OUTPUT "${UMBO_SHARED_LIBRARY}" "${library_directory}/${UMBO_SONAME}"
          "${library_directory}/libumbo.so" "${UMBO_STATIC_LIBRARY}" "${UMBO_TOOL}"
   COMMAND ${CMAKE_COMMAND} -E env ${UMBO_CARGO_ENVIRONMENT}
-          "${UMBO_CARGO}" build ${UMBO_CARGO_FLAGS} --package umbo --package umbo-tool --lib --bins
+          "${UMBO_CARGO}" build ${UMBO_CARGO_FLAGS} ${cargo_packages} --lib --bins
   COMMAND ${CMAKE_COMMAND} -E make_directory "${library_directory}"
           "${CMAKE_CURRENT_BINARY_DIR}/bin"
   COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/libumbo.so" "${UMBO_SHARED_LIBRARY}"

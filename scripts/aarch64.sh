@@ -81,5 +81,5 @@ for name in $again; do
 done
 # Threads wait for each other more often than on processors of their own. The cases are a program that takes no names.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-2}
-cargo test --locked --package umbo --target $target --test cases
-cargo test --locked --package umbo --target $target "${tests[@]}" -- "${skips[@]}"
+cargo test --locked --package umbo-tests --target $target --test cases
+cargo test --locked --package umbo --package umbo-tests --target $target "${tests[@]}" -- "${skips[@]}"

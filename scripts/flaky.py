@@ -4,10 +4,9 @@
     scripts/flaky.py [--times N] [--minutes M] [--quickest SECONDS] [--slowest SECONDS] [BUILD]
 
 A round runs the built programs themselves: each Rust test and each ctest that is not there to look at
-sources or packages. The first round runs them all, the others those that take from --quickest to --slowest:
-with CARGO_PROFILE_DEV_OPT_LEVEL=1 Rust's take a third of the time. Counts are kept in
-build/flaky/COMMIT.json and go on when it is run again, so that the rounds may be spread over days; what a
-test printed when it failed lies beside them.
+sources or packages. The first round runs them all, the others those that take from --quickest to --slowest.
+Counts are kept in build/flaky/COMMIT.json and go on when it is run again, so that the rounds may be spread
+over days; what a test printed when it failed lies beside them.
 """
 
 import argparse
@@ -75,8 +74,10 @@ class Counts:
 
 def rust_programs():
     """(name, executable, folder, whether it takes libtest's arguments) of each test program."""
-    command = ["cargo", "test", "--locked", "--workspace", "--no-run", "--message-format=json"]
-    built = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    command = "cargo test --locked --release --workspace --no-run --message-format=json".split()
+    built = ""
+    for kind in ("--test *", "--lib --config tests/unit_tests.toml", "--bins --config tool/unit_tests.toml"):
+        built += subprocess.run(command + kind.split(), cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     programs = []
     for message in map(json.loads, built.splitlines()):
         executable = message.get("executable")

@@ -58,7 +58,7 @@ fn try_one(target: &Target, input: &[u8], what: &str) {
 
 fn drive(name: &str) {
     let target = TARGETS.iter().find(|target| target.name == name).expect("a target");
-    let regressions = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/regressions").join(name);
+    let regressions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/regressions").join(name);
     for file in std::fs::read_dir(regressions).into_iter().flatten() {
         let path = file.unwrap().path();
         try_one(target, &std::fs::read(&path).unwrap(), &path.display().to_string());
@@ -94,7 +94,7 @@ macro_rules! targets {
             let driven = [$(stringify!($name)),*];
             assert_eq!(TARGETS.map(|target| target.name), driven);
             for name in driven {
-                let program = format!("fuzz/fuzz_targets/{name}.rs");
+                let program = format!("../fuzz/fuzz_targets/{name}.rs");
                 let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(program);
                 let text = std::fs::read_to_string(&program).expect("a program for cargo-fuzz");
                 assert!(text.contains(&format!("run(\"{name}\"")), "{}", program.display());

@@ -21,7 +21,7 @@ mod rules;
 mod sequences;
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
 fn generated() -> &'static [generate::HeaderFile] {

@@ -49,9 +49,13 @@ struct Counts {
 
 fn files() -> Vec<PathBuf> {
     match std::env::var_os("UMBO_CASES") {
-        Some(list) => std::env::split_paths(&list).collect(),
+        Some(list) => {
+            // Of a relative path cargo's user thinks in the folder of the repository.
+            let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+            std::env::split_paths(&list).map(|path| root.join(path)).collect()
+        }
         None => {
-            let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/data");
+            let data = concat!(env!("CARGO_MANIFEST_DIR"), "/cases/data");
             let entries = std::fs::read_dir(data).into_iter().flatten().flatten();
             let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
             files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));

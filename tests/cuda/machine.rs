@@ -198,7 +198,7 @@ fn host_launch() -> HostLaunch {
 }
 
 fn compiled(folder: &Path) -> HostLaunch {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let library = folder.join("kernels.so");
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     let status = Command::new(compiler)

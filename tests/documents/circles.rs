@@ -180,7 +180,7 @@ fn read(folder: &Path, module: &Module, sources: &mut Sources) {
             let items = words.windows(2).filter(|pair| ITEMS.contains(&pair[0]));
             let items = items.map(|pair| pair[1].to_owned()).collect();
             let words = words.into_iter().map(str::to_owned).collect();
-            let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+            let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
             let file = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
             sources.insert(own, Source { file, uses, words, items });
         }
@@ -266,7 +266,7 @@ fn expanded(sources: &Sources, module: &Module, named: &Use) -> Vec<Vec<String>>
 
 pub fn imports() -> Imports {
     let mut sources = Sources::new();
-    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &Module::new(), &mut sources);
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../src"), &Module::new(), &mut sources);
     let mut imports = Imports::new();
     for (module, source) in &sources {
         let found = imports.entry(source.file.clone()).or_default();

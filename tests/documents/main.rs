@@ -17,7 +17,7 @@ use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::sgd::Sgd;
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
 fn documents() -> Vec<PathBuf> {

@@ -251,7 +251,7 @@ fn headers_are_short() {
 /// The interpreter of the cases calls what is exported, so inline functions are called by a C test.
 #[test]
 fn inline_functions_have_tests_in_c() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
     let files = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
     let files = files.filter(|path| path.is_file());
     let tests: String = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
@@ -273,7 +273,7 @@ fn inline_functions_have_tests_in_c() {
 
 #[test]
 fn every_constant_of_an_enum_has_a_counterpart_in_cpp() {
-    let cpp = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/umbo/cpp");
+    let cpp = Path::new(env!("CARGO_MANIFEST_DIR")).join("../include/umbo/cpp");
     let files = std::fs::read_dir(cpp).unwrap().map(|entry| entry.unwrap().path());
     let texts: Vec<_> = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
     let of_cpp: BTreeSet<_> = texts

@@ -60,10 +60,10 @@ function(vcpkg_cmake_configure)
   if(NOT VCPKG_BUILD_TYPE STREQUAL "release")
     message(FATAL_ERROR "vcpkg would build twice")
   endif()
+  string(REPLACE "+" ";" settings "${SETTINGS}")
   step("configure" "${CMAKE_COMMAND}" -S "${arg_SOURCE_PATH}" -B "${work}/build" -G "${GENERATOR}"
        "-DCMAKE_C_COMPILER=${C_COMPILER}" "-DCMAKE_BUILD_TYPE=${BUILD_TYPE}" "-DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR}"
-       -DCMAKE_INSTALL_LIBDIR:STRING=lib ${arg_OPTIONS} "-DUMBO_CARGO_TARGET_DIR=${CARGO_TARGET_DIR}"
-       "-DUMBO_RUST_TARGET=${RUST_TARGET}")
+       -DCMAKE_INSTALL_LIBDIR:STRING=lib ${arg_OPTIONS} ${settings})
 endfunction()
 
 function(vcpkg_cmake_install)

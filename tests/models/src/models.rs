@@ -3,11 +3,8 @@
 //! The protocols are the library's own sources, compiled a second time: here `cfg(loom)` is set, by which
 //! they take loom's atomics, locks and threads. Whatever else they use is the library's as it is.
 
-#![cfg_attr(test, allow(dead_code, reason = "models need not all of what the library needs"))]
+#![allow(dead_code, reason = "models need not all of what the library needs")]
 
-#[cfg(test)]
 mod executor;
-#[cfg(test)]
 mod ffi;
-#[cfg(test)]
 mod strategy;
