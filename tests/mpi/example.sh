@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# example.sh MPIEXEC PROGRAM DATA: the training of the examples comes to the same in one process with some replicas and in
-# as many processes with one each: in two, and in three, with batches that leave some without rows.
+# example.sh MPIEXEC PROGRAM DATA: the training of the examples comes to the same in one process with some replicas and
+# in as many processes with one each: in two, and in three, with batches that leave some without rows.
 set -euo pipefail
 launcher=$1 program=$2 data=$3
 # The accuracy, and what bits the weights have, which the example in C says, too.
@@ -11,7 +11,8 @@ same() {
   local processes=$1 alone together
   shift
   alone=$("$program" --data "$data" --replicas "$processes" --json-only "$@")
-  together=$(timeout 200 "$launcher" -n "$processes" "$program" --workers mpi --data "$data" --replicas 1 --json-only "$@")
+  together=$(timeout 200 "$launcher" -n "$processes" "$program" --workers mpi --data "$data" --replicas 1 \
+    --json-only "$@")
   echo "$alone"
   echo "$together"
   [ "$(wc -l <<< "$together")" -eq 1 ] || { echo "more than one process prints"; exit 1; }

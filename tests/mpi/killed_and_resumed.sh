@@ -76,7 +76,7 @@ weights() { sed -n 's/.*"weights": "\([0-9a-f]*\)".*/\1/p' "$1" | tail -n 1; }
 expected=$(weights "$folder/unbroken.json")
 [ -n "$expected" ] && [ "$(weights "$folder/broken.json")" = "$expected" ] || { cat "$folder"/*.json; exit 1; }
 # There is nothing left to train, so that it ends with what it has read.
-"$program" --data "$data" --replicas 2 --epochs $epochs --batch-size 32 --checkpoint "$folder/broken" --save-every $interval \
-  --json-only --resume >"$folder/alone.json"
+"$program" --data "$data" --replicas 2 --epochs $epochs --batch-size 32 \
+  --checkpoint "$folder/broken" --save-every $interval --json-only --resume >"$folder/alone.json"
 [ "$(weights "$folder/alone.json")" = "$expected" ] || { cat "$folder"/*.json; exit 1; }
 echo "killed three times, resumed at last at step $resumed of $end, the same weights at the end: $expected"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh MPIEXEC PROGRAM [PART[:RANKS]...]: runs the parts of ranks_of_mpi.c under a launcher, with two ranks or as many as
-# each of the numbers says, which have colons between them.
+# run.sh MPIEXEC PROGRAM PART[:RANKS...]...: runs the parts of ranks_of_mpi.c under a launcher, with two ranks or with
+# each of these numbers of ranks.
 set -euo pipefail
 launcher=$1 program=$2
 shift 2
