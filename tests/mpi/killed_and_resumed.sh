@@ -3,7 +3,7 @@
 # of it, and started again by the restart loop. It goes on from the newest checkpoint each time, and ends with the
 # weights of a training that nobody killed, to the bit. One process goes on from what the two have saved.
 set -euo pipefail
-restart=$1 launcher=$2 program=$3 data=$4 interval=25
+restart=$1 launcher=$2 program=$3 data=$4 interval=15 epochs=10
 folder=$(mktemp -d)
 loop=
 finish() {
@@ -14,7 +14,7 @@ trap finish EXIT
 
 # The words "$folder/NAME" of its command line tell this test's processes from all others.
 job() {
-  echo "$launcher" -n 2 "$program" --workers mpi --data "$data" --replicas 1 --epochs 30 --batch-size 32 \
+  echo "$launcher" -n 2 "$program" --workers mpi --data "$data" --replicas 1 --epochs $epochs --batch-size 32 \
     --checkpoint "$folder/$1" --save-every $interval --json-only
 }
 # The step of the newest checkpoint, 0 if there is none.
@@ -76,7 +76,7 @@ weights() { sed -n 's/.*"weights": "\([0-9a-f]*\)".*/\1/p' "$1" | tail -n 1; }
 expected=$(weights "$folder/unbroken.json")
 [ -n "$expected" ] && [ "$(weights "$folder/broken.json")" = "$expected" ] || { cat "$folder"/*.json; exit 1; }
 # There is nothing left to train, so that it ends with what it has read.
-"$program" --data "$data" --replicas 2 --epochs 30 --batch-size 32 --checkpoint "$folder/broken" --save-every $interval \
-  --json-only --resume >"$folder/alone.json"
+"$program" --data "$data" --replicas 2 --epochs $epochs --batch-size 32 \
+  --checkpoint "$folder/broken" --save-every $interval --json-only --resume >"$folder/alone.json"
 [ "$(weights "$folder/alone.json")" = "$expected" ] || { cat "$folder"/*.json; exit 1; }
 echo "killed three times, resumed at last at step $resumed of $end, the same weights at the end: $expected"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# run.sh MPIEXEC PROGRAM [PART...]: runs the parts of ranks_of_mpi.c under a launcher, with 1 to 4 ranks.
+# run.sh MPIEXEC PROGRAM PART[:RANKS...]...: runs the parts of ranks_of_mpi.c under a launcher, with two ranks or with
+# each of these numbers of ranks.
 set -euo pipefail
 launcher=$1 program=$2
 shift 2
@@ -32,10 +33,7 @@ expect() {
 }
 
 for part in "$@"; do
-  case $part in
-    arrives) for ranks in 1 2 3 4; do expect "$ranks" "$part"; done ;;
-    trains) for ranks in 1 2 4; do expect "$ranks" "$part"; done ;;
-    in_pieces | own) expect 3 "$part" ;;
-    *) expect 2 "$part" ;;
-  esac
+  IFS=: read -r -a words <<< "$part"
+  [ ${#words[@]} -gt 1 ] || words+=(2)
+  for ranks in "${words[@]:1}"; do expect "$ranks" "${words[0]}"; done
 done
