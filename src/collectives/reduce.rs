@@ -50,7 +50,8 @@ pub fn reduce(
 }
 
 /// Like [`reduce`], over replicas alone, and writes all outputs, of which each has as many elements as the inputs, of
-/// the result's dtype. All are in host memory. If the inputs differ in dtype or shape it does nothing and returns false.
+/// the result's dtype. All are in host memory. If the inputs differ in dtype or shape it does nothing and returns
+/// false.
 pub fn reduce_to_each<'a>(
     op: ReduceOp,
     inputs: Vec<View<'_>>,

@@ -24,8 +24,8 @@ pub(super) struct Accumulation {
     /// The sum of their weights.
     pub(super) weight: f64,
     sums: Vec<VariableSum>,
-    /// No run has written a variable that is not row-sparse: there is nothing to forget.
-    is_empty: bool,
+    /// Grows when the sums are forgotten.
+    period: u64,
     /// Which variables are row-sparse.
     row_sparse: Vec<usize>,
     workspace: Workspace,
@@ -58,8 +58,8 @@ pub(super) enum PreparedSum {
 #[derive(Default)]
 struct DenseSum {
     sum: Option<Tensor>,
-    /// One of the runs wrote the variable. If none did, the contents of the sum's memory do not count.
-    written: bool,
+    /// The last period in which a run wrote the variable. The contents of the sum's memory do not count in others.
+    written: u64,
     gradient: Option<Tensor>,
 }
 
@@ -95,7 +95,7 @@ impl Accumulation {
             runs: 0,
             weight: 0.0,
             sums,
-            is_empty: true,
+            period: 1,
             row_sparse,
             workspace: Workspace::default(),
             sum_slab: Slab::new(0),
@@ -128,7 +128,7 @@ impl Accumulation {
     /// Whether a run before the last wrote variable `index`.
     pub(super) fn has_before(&self, index: usize) -> bool {
         match &self.sums[index] {
-            VariableSum::Dense(sum) => sum.written,
+            VariableSum::Dense(sum) => sum.written == self.period,
             VariableSum::Rows(sums) => sums.kept().is_some(),
         }
     }
@@ -190,8 +190,7 @@ impl Accumulation {
     pub(super) fn claim(&mut self, index: usize) -> bool {
         match &mut self.sums[index] {
             VariableSum::Dense(sum) => {
-                self.is_empty = false;
-                !std::mem::replace(&mut sum.written, true)
+                std::mem::replace(&mut sum.written, self.period) != self.period
             }
             VariableSum::Rows(sums) => {
                 sums.keep();
@@ -255,14 +254,11 @@ impl Accumulation {
     /// Forgets what was accumulated, and keeps the memory.
     pub(super) fn reset(&mut self) {
         (self.runs, self.weight) = (0, 0.0);
-        let Accumulation { sums, row_sparse, .. } = self;
-        let forget = |sum: &mut VariableSum| match sum {
-            VariableSum::Dense(sum) => sum.written = false,
-            VariableSum::Rows(sums) => sums.reset(),
-        };
-        match std::mem::replace(&mut self.is_empty, true) {
-            true => row_sparse.iter().for_each(|&index| forget(&mut sums[index])),
-            false => sums.iter_mut().for_each(forget),
+        self.period += 1;
+        for &index in &self.row_sparse {
+            if let VariableSum::Rows(sums) = &mut self.sums[index] {
+                sums.reset();
+            }
         }
     }
 }

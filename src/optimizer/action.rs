@@ -284,7 +284,7 @@ impl ApplyAction {
         add(&"the clip value", state.settings.clip_value.into());
         for item in &work.items {
             let name = self.gradients.variables()[item.index].name();
-            let group = &plan.treatment(item.index).group;
+            let group = &plan.treatments[item.index].group;
             let rates = state.rates(group, rule, learning_rate);
             add(&format_args!("the learning rate of '{name}'"), rates.learning_rate.into());
             add(&format_args!("the weight decay of '{name}'"), rates.weight_decay.into());

@@ -53,8 +53,8 @@ impl<'a> Contributions<'a> {
 
     /// Whether each replica wrote either all of these variables or none.
     pub(super) fn are_alike(self, variables: &Range<usize>) -> bool {
-        let wrote = |own: &CachePadded<Replica>| own.viewed.count(variables.clone(), self.step);
-        self.replicas.iter().map(wrote).all(|count| count == 0 || count == variables.len())
+        let wrote = |own: &CachePadded<Replica>| own.viewed.any_and_all(variables, self.step);
+        self.replicas.iter().map(wrote).all(|(any, all)| any == all)
     }
 
     /// Whether a replica of non-zero weight wrote variable `index`.

@@ -3,8 +3,9 @@
 #![expect(unsafe_code, reason = "workers write shards of one tensor side by side")]
 
 use std::array;
+use std::sync::atomic::AtomicU64;
 
-use crate::error::Result;
+use crate::error::{Result, memory};
 use crate::executor::pieces::Pieces;
 use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
@@ -58,7 +59,10 @@ impl ApplyLauncher for Host {
             }
             work.pieces.push(of_variable.elements, of_variable.size, bytes);
         }
-        work.reserve_chunks(chunks)?;
+        let missing = chunks.saturating_sub(work.sums.len());
+        memory::reserve(&mut work.sums, missing, "sums of gradients' squares")?;
+        work.sums.resize_with(work.sums.len().max(chunks), || [const { AtomicU64::new(0) }; 2]);
+
         let ApplyWork { items, pieces, sums, contributions, .. } = work;
         let (sums, sources) = (&*sums, &*sources);
         let streaming = streaming::pays(pieces.bytes());

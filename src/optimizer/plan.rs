@@ -12,9 +12,10 @@ use crate::optimizer::settings::VariableGroup;
 pub(super) struct TreatmentPlan {
     /// The optimizer's id, and the revisions of its groups and of its states; none at first.
     of: Option<(u64, u64, u64)>,
-    treatments: Vec<Treatment>,
+    /// One for each variable.
+    pub(super) treatments: Vec<Treatment>,
     /// All variables, in order, and which of them can be updated as one.
-    runs: Vec<Range<usize>>,
+    pub(super) runs: Vec<Range<usize>>,
 }
 
 /// How an optimizer treats one variable.
@@ -52,18 +53,10 @@ impl TreatmentPlan {
         self.of = Some(of);
     }
 
-    /// Calls `visit` with all variables, in order: with those together that can be updated as one and for which `alike`
-    /// returns true. Others are halved until it does, so that few exceptions among thousands cost little. `alike` gets
-    /// the position of the first variable's state, too; those of the others follow.
-    pub(super) fn for_each_run(
-        &self,
-        alike: &dyn Fn(&Range<usize>, usize) -> bool,
-        visit: &mut dyn FnMut(Range<usize>) -> Result<()>,
-    ) -> Result<()> {
-        self.runs.iter().try_for_each(|run| self.divide(run.clone(), alike, visit))
-    }
-
-    fn divide(
+    /// Calls `visit` with the variables of `run`, in order: all together if `alike` returns true, else in halves, and so
+    /// on, so that few exceptions among thousands cost little. `alike` gets the position of the first variable's state,
+    /// too; those of the others follow.
+    pub(super) fn divide(
         &self,
         run: Range<usize>,
         alike: &dyn Fn(&Range<usize>, usize) -> bool,
@@ -91,15 +84,5 @@ impl TreatmentPlan {
         };
         let position = this.position?;
         (before.group == this.group && before.position? + 1 == position).then_some(position)
-    }
-
-    /// The treatment of variable `index`, to be looked at.
-    pub(super) fn treatment(&self, index: usize) -> &Treatment {
-        &self.treatments[index]
-    }
-
-    /// The treatment of variable `index`.
-    pub(super) fn of_variable(&mut self, index: usize) -> &mut Treatment {
-        &mut self.treatments[index]
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct Replica {
     pub(super) is_trial: AtomicBool,
     /// One per variable.
     pub(super) buffers: Vec<GradientBuffer>,
+    /// Whether one of them is for rows.
+    pub(super) has_rows: bool,
     pub(super) viewed: Viewed,
     /// The last step in which this replica withdrew a gradient that it had viewed or lent.
     pub(super) withdrew: AtomicU64,
@@ -149,24 +151,25 @@ impl Viewed {
 
     /// Whether it viewed the variable in this step.
     pub(super) fn in_step(&self, variable: usize, step: u64) -> bool {
-        self.count(variable..variable + 1, step) == 1
+        let word = &self.words[Viewed::MARGIN + variable / Viewed::BITS];
+        self.step.load(Ordering::Acquire) == step
+            && word.load(Ordering::Acquire) >> (variable % Viewed::BITS) & 1 == 1
     }
 
-    /// How many of these variables it viewed in this step.
-    pub(super) fn count(&self, variables: Range<usize>, step: u64) -> usize {
+    /// Whether it viewed any of these variables in this step, and whether all of them.
+    pub(super) fn any_and_all(&self, variables: &Range<usize>, step: u64) -> (bool, bool) {
         if self.step.load(Ordering::Acquire) != step {
-            return 0;
+            return (false, variables.is_empty());
         }
         let words = variables.start / Viewed::BITS..variables.end.div_ceil(Viewed::BITS);
-        let of_word = |word: usize| {
+        words.fold((false, true), |(any, all), word| {
             let first = word * Viewed::BITS;
             let before = variables.start.saturating_sub(first);
             let behind = (first + Viewed::BITS).saturating_sub(variables.end);
             let mask = u64::MAX << before & u64::MAX >> behind;
-            let bits = self.words[Viewed::MARGIN + word].load(Ordering::Acquire);
-            (bits & mask).count_ones() as usize
-        };
-        words.map(of_word).sum()
+            let bits = self.words[Viewed::MARGIN + word].load(Ordering::Acquire) & mask;
+            (any | (bits != 0), all & (bits == mask))
+        })
     }
 
     /// Notes that it views the variable in this step.
@@ -204,12 +207,14 @@ impl Replica {
             true => DeviceId::HOST,
             false => memory_of(variable.device()),
         };
+        let buffers = buffers(replica, device, variables, options, is_strict)?;
         Ok(Replica {
+            has_rows: buffers.iter().any(|buffer| matches!(buffer, GradientBuffer::Rows(_))),
             // In strict mode rows are written to guarded memory first.
             is_remote: is_strict
                 || variables.iter().enumerate().map(home).any(|home| home != memory_of(device)),
             is_trial: AtomicBool::new(false),
-            buffers: buffers(replica, device, variables, options, is_strict)?,
+            buffers,
             viewed: Viewed::new(variables.len()),
             withdrew: AtomicU64::new(0),
             submitted: AtomicU64::new(0),

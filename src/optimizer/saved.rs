@@ -166,9 +166,8 @@ impl Optimizer {
             let position = state.variables.known(variable, self.rule())?;
             let kept = part_of(&value, &state.variables.state(position).extent)?;
             state.variables.put_slot(position, index, &kept)?;
-            let VariableProgress { updates, running } = state.variables.progress(position);
-            let progress = VariableProgress { updates: updates.max(1), running };
-            state.variables.set_progress(position, progress);
+            let updates = &mut state.variables.updates[position];
+            *updates = (*updates).max(1);
             Ok(())
         })
     }

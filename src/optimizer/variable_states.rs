@@ -33,7 +33,7 @@ pub(super) struct Variables {
     positions: HashMap<usize, usize>,
     states: Vec<StoredState>,
     /// How often each variable was updated; the slots are visible after the first update.
-    updates: Vec<u64>,
+    pub(super) updates: Vec<u64>,
     pub(super) running: Vec<Running>,
     /// Whether an update was prepared and is neither committed nor dropped.
     pub(super) claimed: Vec<bool>,

@@ -53,7 +53,7 @@ impl ApplyWork {
             states.is_some_and(|states| states.are_alike(position..position + run.len()))
                 && sources.are_alike(run)
         };
-        plan.for_each_run(&alike, &mut |run| {
+        let mut select = |run: Range<usize>| {
             let (index, count) = (run.start, run.len());
             if !has(index) || !plan.updates(index) {
                 return Ok(());
@@ -63,7 +63,8 @@ impl ApplyWork {
             }
             self.items.push(ApplyItem { index, count, ..ApplyItem::default() });
             Ok(())
-        })
+        };
+        plan.runs.iter().try_for_each(|run| plan.divide(run.clone(), &alike, &mut select))
     }
 
     /// Divides the variables whose gradients are not row-sparse among the ranks.
@@ -88,7 +89,7 @@ impl ApplyWork {
                 false => variables.known_or(variable, rule, 0..variable.shape().elements())?,
             };
             lacks |= !item.divided && !variables.state(position).is_whole();
-            plan.of_variable(item.index).position = Some(position);
+            plan.treatments[item.index].position = Some(position);
         }
         Ok(lacks)
     }
@@ -102,7 +103,7 @@ impl ApplyWork {
         rule: &dyn UpdateRule,
     ) -> Result<()> {
         for item in self.items.iter().filter(|item| !item.divided) {
-            let Some(position) = plan.of_variable(item.index).position else { continue };
+            let Some(position) = plan.treatments[item.index].position else { continue };
             let slots = rule.slots().iter().enumerate().map(|(index, slot)| {
                 slots::whole(ranks, &slot.name, &state.variables.state(position).kept(index))
             });
@@ -175,7 +176,7 @@ impl ApplyWork {
         let mut last = None;
         for at in 0..self.items.len() {
             let index = self.items[at].index;
-            let (variable, treatment) = (&sources.variables()[index], plan.of_variable(index));
+            let (variable, treatment) = (&sources.variables()[index], &mut plan.treatments[index]);
             let rates = state.rates(&treatment.group, rule, learning_rate);
             let known = match treatment.position {
                 Some(position) => Ok(position),

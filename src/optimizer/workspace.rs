@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 use std::slice;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 
-use crate::error::{Result, memory};
 use crate::executor::pieces::Pieces;
 use crate::kernels::update::chunks::ChunkSums;
 use crate::kernels::update::squares::Squares;
@@ -82,14 +81,6 @@ impl ApplyWork {
                 }),
             }
         }
-    }
-
-    /// Makes room for the sums of so many chunks.
-    pub(super) fn reserve_chunks(&mut self, chunks: usize) -> Result<()> {
-        let missing = chunks.saturating_sub(self.sums.len());
-        memory::reserve(&mut self.sums, missing, "sums of gradients' squares")?;
-        self.sums.resize_with(self.sums.len().max(chunks), || [const { AtomicU64::new(0) }; 2]);
-        Ok(())
     }
 }
 

@@ -44,7 +44,9 @@ impl Gradients {
             // SAFETY: until it submits, only the replica uses the buffer, and this is its thread.
             unsafe { tensor.assume_exclusive() }.fill_zeros()?;
         }
-        viewed.note(index, step);
+        if is_first {
+            viewed.note(index, step);
+        }
         Ok(tensor)
     }
 
@@ -176,7 +178,7 @@ impl Gradients {
         if own.is_remote && (weight != 0.0 || own.is_trial.load(Ordering::Acquire)) {
             self.bring_home(own, step)?;
         }
-        if weight != 0.0 {
+        if weight != 0.0 && own.has_rows {
             self.check_rows(replica, own, step)?;
         }
         own.weight.store(weight.to_bits(), Ordering::Release);
@@ -188,7 +190,7 @@ impl Gradients {
     /// all variables are row-sparse.
     fn check_written(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
         let is_dense = |buffer| matches!(buffer, &GradientBuffer::Dense(_));
-        let wrote = own.viewed.count(0..own.buffers.len(), step) > 0;
+        let (wrote, _) = own.viewed.any_and_all(&(0..own.buffers.len()), step);
         let is_meant =
             own.is_trial.load(Ordering::Acquire) || own.withdrew.load(Ordering::Acquire) == step;
         if wrote || is_meant || !own.buffers.iter().any(is_dense) {

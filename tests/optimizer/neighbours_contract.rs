@@ -231,8 +231,8 @@ impl Subject {
     }
 }
 
-/// Whatever happens between two applies, it is as if the variables lay apart: what was found out for one apply holds for
-/// the next only if it is still true.
+/// Whatever happens between two applies, it is as if the variables lay apart: what was found out for one apply holds
+/// for the next only if it is still true.
 #[test]
 fn neighbours_part_and_meet_again() {
     for (seed, name) in [(1, "adam"), (2, "sgd"), (3, "momentum"), (4, "adamw")] {
