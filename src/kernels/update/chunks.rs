@@ -83,15 +83,16 @@ impl<const SUMS: usize> ChunkTotal<SUMS> {
     /// Adds the lanes of the next tile.
     #[inline(always)]
     pub(super) fn add(&mut self, tile: [Lanes; SUMS]) {
-        for (sum, mut lanes) in self.0.iter_mut().zip(tile) {
-            let mut half = LANES / 2;
-            while half > 0 {
-                for lane in 0..half {
-                    lanes[lane] += lanes[lane + half];
-                }
-                half /= 2;
-            }
-            *sum += lanes[0];
+        for (sum, lanes) in self.0.iter_mut().zip(tile) {
+            *sum += sum_of(lanes);
+        }
+    }
+
+    /// Adds the sums of the next tile.
+    #[inline(always)]
+    pub(super) fn add_sums(&mut self, tile: [f64; SUMS]) {
+        for (sum, of_tile) in self.0.iter_mut().zip(tile) {
+            *sum += of_tile;
         }
     }
 
@@ -100,6 +101,19 @@ impl<const SUMS: usize> ChunkTotal<SUMS> {
             to.store(sum.to_bits(), Ordering::Relaxed);
         }
     }
+}
+
+/// The sum of all lanes.
+#[inline(always)]
+pub(super) fn sum_of(mut lanes: Lanes) -> f64 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            lanes[lane] += lanes[lane + half];
+        }
+        half /= 2;
+    }
+    lanes[0]
 }
 
 /// Adds the sums of the tiles to the sums of the whole variable. The additions have the same order as on one thread

@@ -17,7 +17,7 @@ use crate::kernels::instruction_set::{
 };
 use crate::kernels::streaming;
 use crate::kernels::update::chunks::{
-    ChunkSums, ChunkTotal, Chunks, LANES, Lanes, MOST_CHUNKS, TILE, total,
+    ChunkSums, ChunkTotal, Chunks, LANES, Lanes, MOST_CHUNKS, TILE, sum_of, total,
 };
 use crate::kernels::update::gradients::{GradientLoop, MakeGradients};
 use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
@@ -140,7 +140,7 @@ impl<G: GradientElement, T: Real> GradientLoop<T> for SquaresOfChunks<'_, G, T> 
             // No closures: they would be compiled without the instructions of the set.
             let mut total = ChunkTotal::new();
             for tile in self.chunks.tiles_of(chunk) {
-                total.add(self.lanes(instructions, gradients, tile));
+                total.add_sums(self.tile(instructions, gradients, tile));
             }
             total.store(&self.sums[chunk]);
         }
@@ -148,14 +148,14 @@ impl<G: GradientElement, T: Real> GradientLoop<T> for SquaresOfChunks<'_, G, T> 
 }
 
 impl<G: GradientElement, T: Real> SquaresOfChunks<'_, G, T> {
-    /// The squares of a tile's elements, and zeros where they are finite.
+    /// The sum of the squares of a tile's elements, and zero if they are finite.
     #[inline(always)]
-    fn lanes<W: MakeGradients<T>>(
+    fn tile<W: MakeGradients<T>>(
         &self,
         instructions: Instructions,
         gradients: W,
         tile: Range<usize>,
-    ) -> [Lanes; 2] {
+    ) -> [f64; 2] {
         let (mut squares, mut zeros) = ([0.0; LANES], [0.0; LANES]);
         let mut strip = [const { MaybeUninit::<T>::uninit() }; STRIP];
         for start in tile.clone().step_by(STRIP) {
@@ -181,10 +181,8 @@ impl<G: GradientElement, T: Real> SquaresOfChunks<'_, G, T> {
         }
         // Zero times a finite number is zero; zero times any other is NaN. Squares of float32 are never past the range of
         // float64: their sum is finite if they are.
-        if T::DTYPE == DType::Float32 {
-            zeros = squares.map(|square| square * 0.0);
-        }
-        [squares, zeros]
+        let sum = sum_of(squares);
+        [sum, if T::DTYPE == DType::Float32 { sum * 0.0 } else { sum_of(zeros) }]
     }
 
     /// Writes the gradient to what is kept, from element `start` on.
