@@ -179,7 +179,7 @@ test-gpu: ## Run the tests of GPU code against the fake CUDA driver (needs no GP
 
 test-card: $(if $(SMALL),,build-c) ## Run the tests of GPU code on this machine's GPU, which stands for as many as a test wants
 	@$(call section,This machine's GPU)
-	@$(if $(SMALL),$(linted) SMALL=yes) scripts/card.sh $(BUILD)
+	@SMALL=$(SMALL) scripts/card.sh $(BUILD)
 
 test-loom: ## Run the models of how threads meet, with a preemption more than `make test` where they are long
 	@$(call section,loom)

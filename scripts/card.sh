@@ -22,15 +22,15 @@ ln -sf libcuda.so.1 "$folder/libcuda.so"
 export UMBO_TEST_DRIVER=$folder ONE_CARD_DRIVER=$(realpath "$driver")
 
 if [[ -n ${SMALL:-} ]]; then
-  exec cargo test --quiet --locked --workspace --test cuda as_ptx::fills
+  exec cargo test --quiet --release --locked --workspace --test cuda as_ptx::fills
 fi
 only_the_tests_own=(faults:: fail kept:: bus::weights_go_up external::streams_and_pools external::what_a_pool
   external::questions let_go::cards memory::memory_has_limits memory::a_pool_keeps trace::without_a_trace trace::a_trace
   lost nccl::)
-cargo test --release --locked --test cuda as_ptx
-cargo test --release --locked --test gpu -- "${only_the_tests_own[@]/#/--skip=}"
-cargo test --release --locked --test together -- "${only_the_tests_own[@]/#/--skip=}" on_gpus
-cargo test --release --locked --test cases
+cargo test --release --locked --workspace --test cuda as_ptx
+cargo test --release --locked --workspace --test gpu -- "${only_the_tests_own[@]/#/--skip=}"
+cargo test --release --locked --workspace --test together -- "${only_the_tests_own[@]/#/--skip=}" on_gpus
+cargo test --release --locked --workspace --test cases
 
 cd "$folder/work"
 run() { echo "==== $*"; FAKE_CUDA_DEVICES=2 LD_LIBRARY_PATH=$folder:$build/lib "$build/tests/$@"; }
