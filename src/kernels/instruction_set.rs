@@ -112,8 +112,8 @@ impl Instructions {
     /// Whether special loops for the usual cases are worth their code size. They are not for the baseline of x86-64,
     /// which only processors from before 2013 use: there, the general loop handles every case.
     #[inline(always)]
-    pub fn has_special_loops(self) -> bool {
-        cfg!(not(target_arch = "x86_64")) || self.0 != InstructionSet::Baseline
+    pub const fn has_special_loops(self) -> bool {
+        cfg!(not(target_arch = "x86_64")) || !matches!(self.0, InstructionSet::Baseline)
     }
 }
 
@@ -122,6 +122,10 @@ pub trait Kernel {
     /// The widest instructions that the loop is compiled for. Processors with wider ones run it with these. Loops that
     /// no training step waits for, such as sums of integers, are compiled once, for the baseline.
     const WIDEST: InstructionSet = InstructionSet::Avx512;
+
+    /// Whether it is never run where there are no [special loops](Instructions::has_special_loops), and so need not be
+    /// compiled for the baseline.
+    const IS_SPECIAL: bool = false;
 
     /// Runs the loop with `instructions`, which are known when the loop is compiled. Implementations are
     /// `#[inline(always)]`, and so are the functions that they call in the loop. Only then does the compiler use the
@@ -164,7 +168,10 @@ pub fn dispatch<K: Kernel>(instructions: Instructions, kernel: K) {
             // SAFETY: as above, and AVX-512 comes with AVX2.
             unsafe { run_avx2(kernel) }
         }
-        _ => kernel.run(Instructions::BASELINE),
+        _ if const { !K::IS_SPECIAL || Instructions::BASELINE.has_special_loops() } => {
+            kernel.run(Instructions::BASELINE);
+        }
+        _ => unreachable!("a special loop is not run with the baseline"),
     }
 }
 

@@ -1,12 +1,27 @@
 //! Walking a strided layout in row-major order, as runs of equally spaced elements.
 
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use crate::kernels::layout::{Layout, MAX_RANK};
 
 /// How many elements strided loops gather at a time. They fit in the first cache.
 pub const TILE: usize = 256;
+
+/// Runs an expression in which `$bytes` stands for a type of `$size` bytes, the size of an element.
+macro_rules! for_size {
+    ($size:expr, $bytes:ident => $body:expr) => {
+        for_size!($size, $bytes => $body; 1 2 4 8)
+    };
+    ($size:expr, $bytes:ident => $body:expr; $($known:literal)*) => {
+        match $size {
+            $($known => {
+                type $bytes = [u8; $known];
+                $body
+            })*
+            other => unreachable!("no element has {other} bytes"),
+        }
+    };
+}
 
 /// A layout with as few axes as possible: axes of size 1 are left out, and two neighbouring axes become one if the
 /// elements of the outer one follow each other without a gap. Positions are numbered in row-major order, as in the
@@ -90,36 +105,34 @@ impl Runs {
         }
     }
 
-    /// Copies the elements at `range`, in order, to `buffer`, which is as long.
+    /// Copies the elements at `range`, of `size` bytes each, in order, to `to`. Only the size of elements that are
+    /// moved counts: there is one loop for each size, which all kernels call.
     ///
     /// # Safety
-    /// `data` is the first element of memory in which the layout lies, which may be read.
-    #[inline(always)]
-    pub unsafe fn gather<T: Copy>(
-        &self,
-        data: *const T,
-        range: Range<usize>,
-        buffer: &mut [MaybeUninit<T>],
-    ) {
-        assert_eq!(buffer.len(), range.len());
-        let to = buffer.as_mut_ptr().cast::<T>();
-        self.for_each(range, |first, offset, stride, length| {
-            // SAFETY: the runs of a range lie in the layout, and cover the buffer.
-            unsafe { copy_run(data.offset(offset), stride, to.add(first), 1, length) };
+    /// `data` is the first element of memory in which the layout lies, which may be read. `to` has room for the
+    /// elements, and does not overlap with them.
+    pub unsafe fn gather(&self, data: *const u8, size: usize, range: Range<usize>, to: *mut u8) {
+        for_size!(size, T => {
+            let (data, to) = (data.cast::<T>(), to.cast::<T>());
+            self.for_each(range, |first, offset, stride, length| {
+                // SAFETY: the runs of a range lie in the layout; the caller's promise.
+                unsafe { copy_run(data.offset(offset), stride, to.add(first), 1, length) };
+            });
         });
     }
 
-    /// Copies `buffer`, in order, to the elements at `range`. Their numbers are equal.
+    /// Copies elements of `size` bytes each from `from`, in order, to those at `range`.
     ///
     /// # Safety
-    /// `data` is the first element of memory in which the layout lies, which may be written and
-    /// does not overlap with the buffer.
-    #[inline(always)]
-    pub unsafe fn scatter<T: Copy>(&self, data: *mut T, range: Range<usize>, buffer: &[T]) {
-        assert_eq!(buffer.len(), range.len());
-        self.for_each(range, |first, offset, stride, length| {
-            // SAFETY: as in `gather`.
-            unsafe { copy_run(buffer.as_ptr().add(first), 1, data.offset(offset), stride, length) };
+    /// `data` is the first element of memory in which the layout lies, which may be written. `from` has the elements,
+    /// and does not overlap with them.
+    pub unsafe fn scatter(&self, data: *mut u8, size: usize, range: Range<usize>, from: *const u8) {
+        for_size!(size, T => {
+            let (data, from) = (data.cast::<T>(), from.cast::<T>());
+            self.for_each(range, |first, offset, stride, length| {
+                // SAFETY: as in `gather`.
+                unsafe { copy_run(from.add(first), 1, data.offset(offset), stride, length) };
+            });
         });
     }
 }
@@ -129,7 +142,7 @@ impl Runs {
 /// # Safety
 /// Both runs are valid, for reading and for writing, and do not overlap.
 #[inline(always)]
-pub unsafe fn copy_run<T: Copy>(
+unsafe fn copy_run<T: Copy>(
     from: *const T,
     from_stride: isize,
     to: *mut T,

@@ -1,7 +1,7 @@
 //! Element-wise updates in place: `to += from` and `to -= from`.
 
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::ops::Range;
 
 use crate::error::Result;
 use crate::executor::workers;
@@ -11,7 +11,7 @@ use crate::kernels::instruction_set::{
     InstructionSet, Instructions, Kernel, dispatch, widest_unless_rare,
 };
 use crate::kernels::layout::Shape;
-use crate::kernels::rows::scatter::{Arithmetic, ScatterOp};
+use crate::kernels::rows::scatter::{Arithmetic, ScatterOp, combine_rows};
 use crate::kernels::strided::{Runs, TILE};
 use crate::kernels::view::{View, ViewMut};
 
@@ -30,12 +30,20 @@ pub fn combine(
         (to.dtype(), to.layout().shape),
         subtracts,
     )?;
-    for_wrapping!(from.dtype(), T => match subtracts {
-        false => combine_by(instructions, from, to, |to, from| T::combined(ScatterOp::Add, to, from)),
-        true => {
-            combine_by(instructions, from, to, |to, from| T::combined(ScatterOp::Subtract, to, from));
-        }
+    macro_rules! slices {
+        ($T:ident $op:ident) => {
+            |instructions, from, to, elements| {
+                let combine = |to: $T, from| $T::combined(ScatterOp::$op, to, from);
+                let element = PhantomData;
+                dispatch(instructions, CombinedSlices { from, to, elements, combine, element });
+            }
+        };
+    }
+    let combine: CombineSlices = for_wrapping!(from.dtype(), T => match subtracts {
+        false => slices!(T Add),
+        true => slices!(T Subtract),
     }, else unreachable!("bool was refused"));
+    combine_by(instructions, from, to, combine);
     Ok(())
 }
 
@@ -53,69 +61,53 @@ pub(in crate::kernels) fn check_combined(
     Err(invalid!("dtype", "bool values cannot be {what}; convert them to numbers first"))
 }
 
-fn combine_by<T: Element>(
-    instructions: Instructions,
-    from: &View,
-    to: &ViewMut,
-    combine: impl Fn(T, T) -> T + Copy + Sync,
-) {
+/// As [`combine_rows`], for one dtype and one operation.
+type CombineSlices = unsafe fn(Instructions, *const u8, *mut u8, usize);
+
+/// `combine` is for the views' dtype.
+fn combine_by(instructions: Instructions, from: &View, to: &ViewMut, combine: CombineSlices) {
     let (from_runs, to_runs) = (Runs::new(from.layout()), Runs::new(to.layout()));
-    workers::for_each_range(to.layout().shape.elements(), 3 * size_of::<T>(), &|range| {
-        let (from, to) = (from.data().cast(), to.data().cast());
-        let (from_runs, to_runs) = (&from_runs, &to_runs);
-        dispatch(instructions, OverRange { from, from_runs, to, to_runs, range, combine });
+    let size = to.dtype().size();
+    workers::for_each_range(to.layout().shape.elements(), 3 * size, &|range| {
+        let (from, to) = (from.data(), to.data());
+        if from_runs.is_dense() && to_runs.is_dense() {
+            let start = range.start * size;
+            // SAFETY: the views guarantee initialised elements that may be read and written and do not overlap. No
+            // other worker has this range.
+            unsafe { combine(instructions, from.add(start), to.add(start), range.len()) };
+            return;
+        }
+        let mut buffers = [[MaybeUninit::<u64>::uninit(); TILE]; 2];
+        let [from_buffer, to_buffer] =
+            buffers.each_mut().map(|buffer| buffer.as_mut_ptr().cast::<u8>());
+        for tile in tiles(range) {
+            // SAFETY: the views guarantee the elements of the tile, which is this worker's alone. Gathering fills the
+            // buffers.
+            unsafe {
+                from_runs.gather(from, size, tile.clone(), from_buffer);
+                to_runs.gather(to, size, tile.clone(), to_buffer);
+                combine(instructions, from_buffer, to_buffer, tile.len());
+                to_runs.scatter(to, size, tile, to_buffer);
+            }
+        }
     });
 }
 
-/// One worker's part. The data and the runs are those of two views of this element type.
-struct OverRange<'a, T, F> {
-    from: *const T,
-    from_runs: &'a Runs,
-    to: *mut T,
-    to_runs: &'a Runs,
-    range: Range<usize>,
+/// The arguments of [`combine_rows`].
+struct CombinedSlices<T, F> {
+    from: *const u8,
+    to: *mut u8,
+    elements: usize,
     combine: F,
+    element: PhantomData<T>,
 }
 
-impl<T: Element, F: Fn(T, T) -> T + Copy> Kernel for OverRange<'_, T, F> {
+impl<T: Element, F: Fn(T, T) -> T> Kernel for CombinedSlices<T, F> {
     const WIDEST: InstructionSet = widest_unless_rare(!T::DTYPE.is_float());
 
     #[inline(always)]
     fn run(self, _: Instructions) {
-        let OverRange { from, from_runs, to, to_runs, range, combine } = self;
-        if from_runs.is_dense() && to_runs.is_dense() {
-            // SAFETY: the views guarantee initialised elements that may be read and written and do not overlap. No
-            // other worker has this range.
-            let (from, to) = unsafe {
-                (
-                    std::slice::from_raw_parts(from.add(range.start), range.len()),
-                    std::slice::from_raw_parts_mut(to.add(range.start), range.len()),
-                )
-            };
-            slices(from, to, combine);
-            return;
-        }
-        let mut from_buffer = [MaybeUninit::uninit(); TILE];
-        let mut to_buffer = [MaybeUninit::uninit(); TILE];
-        for tile in tiles(range) {
-            let from_buffer = &mut from_buffer[..tile.len()];
-            let to_buffer = &mut to_buffer[..tile.len()];
-            // SAFETY: the views guarantee the elements of the tile, which is this worker's alone. Gathering fills the
-            // buffers.
-            unsafe {
-                from_runs.gather(from, tile.clone(), from_buffer);
-                to_runs.gather(to, tile.clone(), to_buffer);
-                let to_buffer = to_buffer.assume_init_mut();
-                slices(from_buffer.assume_init_ref(), to_buffer, combine);
-                to_runs.scatter(to, tile, to_buffer);
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn slices<T: Copy>(from: &[T], to: &mut [T], combine: impl Fn(T, T) -> T) {
-    for (to, from) in to.iter_mut().zip(from) {
-        *to = combine(*to, *from);
+        // SAFETY: the code that creates it guarantees what the function asks for.
+        unsafe { combine_rows(self.from, self.to, self.elements, self.combine) };
     }
 }

@@ -10,7 +10,7 @@ use crate::kernels::float::half_precision::{f64_to_bf16, f64_to_f16};
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::layout::{Layout, Shape};
 use crate::kernels::streaming;
-use crate::kernels::strided::{Runs, TILE, copy_run};
+use crate::kernels::strided::{Runs, TILE};
 use crate::kernels::view::{View, ViewMut};
 
 /// Copies the elements of `from` to the same positions of `to`. The strides may differ.
@@ -18,13 +18,32 @@ use crate::kernels::view::{View, ViewMut};
 /// Fails with INVALID_ARGUMENT if dtype or shape differ.
 pub fn copy(instructions: Instructions, from: &View, to: &mut ViewMut) -> Result<()> {
     check_same((from.dtype(), from.layout().shape), (to.dtype(), to.layout().shape))?;
-    // Elements are only moved, so that only their size counts.
-    match from.dtype().size() {
-        1 => copy_elements::<u8>(instructions, from, to),
-        2 => copy_elements::<u16>(instructions, from, to),
-        4 => copy_elements::<u32>(instructions, from, to),
-        _ => copy_elements::<u64>(instructions, from, to),
-    }
+    let (from_runs, to_runs) = (Runs::new(from.layout()), Runs::new(to.layout()));
+    let (elements, size) = (to.layout().shape.elements(), to.dtype().size());
+    let streaming = streaming::pays(elements.saturating_mul(2 * size));
+    workers::for_each_range(elements, 2 * size, &|range| {
+        let (from, to) = (from.data(), to.data());
+        let start = range.start * size;
+        // SAFETY: the views guarantee that their layouts may be read and written. The written view is exclusive, so
+        // they do not overlap. The range lies in both, and ranges do not overlap.
+        unsafe {
+            if from_runs.is_dense() && to_runs.is_dense() && streaming {
+                streaming::write(instructions, from.add(start), to.add(start), range.len() * size);
+                streaming::finish();
+            } else if from_runs.is_dense() {
+                to_runs.scatter(to, size, range, from.add(start));
+            } else if to_runs.is_dense() {
+                from_runs.gather(from, size, range, to.add(start));
+            } else {
+                let mut buffer = [MaybeUninit::<u64>::uninit(); TILE];
+                let buffer = buffer.as_mut_ptr().cast();
+                for tile in tiles(range) {
+                    from_runs.gather(from, size, tile.clone(), buffer);
+                    to_runs.scatter(to, size, tile, buffer);
+                }
+            }
+        }
+    });
     Ok(())
 }
 
@@ -52,17 +71,8 @@ pub(in crate::kernels) unsafe fn copy_dense(
     size: usize,
     to: *mut u8,
 ) {
-    Runs::new(layout).for_each(0..layout.shape.elements(), |first, offset, stride, length| {
-        for position in 0..if stride == 1 { 1 } else { length } {
-            let bytes = if stride == 1 { length * size } else { size };
-            let element = offset + position as isize * stride;
-            // SAFETY: the caller's promise; runs lie in the layout.
-            unsafe {
-                let to = to.add((first + position) * size);
-                to.copy_from_nonoverlapping(from.offset(element * size as isize), bytes);
-            }
-        }
-    });
+    // SAFETY: the caller's promise.
+    unsafe { Runs::new(layout).gather(from, size, 0..layout.shape.elements(), to) };
 }
 
 /// Sets all elements to `value`, rounded to their type. bool becomes true if `value` is not 0. For integers, `value`
@@ -106,43 +116,6 @@ pub fn check_same(from: (DType, Shape), to: (DType, Shape)) -> Result<()> {
         "tensor",
         "{from} of shape {from_shape} does not fit into {to} of shape {to_shape}; dtype and shape must agree"
     ))
-}
-
-/// `T` has the size of the elements.
-fn copy_elements<T: Copy>(instructions: Instructions, from: &View, to: &ViewMut) {
-    let (from_runs, to_runs) = (Runs::new(from.layout()), Runs::new(to.layout()));
-    let elements = to.layout().shape.elements();
-    let streaming = streaming::pays(elements.saturating_mul(2 * size_of::<T>()));
-    workers::for_each_range(elements, 2 * size_of::<T>(), &|range| {
-        let (from, to) = (from.data().cast::<T>(), to.data().cast::<T>());
-        // SAFETY: the views guarantee that their layouts may be read and written. The written view is exclusive, so
-        // they do not overlap. The range lies in both, and ranges do not overlap.
-        unsafe {
-            if from_runs.is_dense() && to_runs.is_dense() && streaming {
-                let (from, to) = (from.add(range.start), to.add(range.start));
-                let bytes = range.len() * size_of::<T>();
-                streaming::write(instructions, from.cast(), to.cast(), bytes);
-                streaming::finish();
-            } else if from_runs.is_dense() {
-                to_runs.for_each(range.clone(), |first, offset, stride, length| {
-                    let from = from.add(range.start + first);
-                    copy_run(from, 1, to.offset(offset), stride, length);
-                });
-            } else if to_runs.is_dense() {
-                from_runs.for_each(range.clone(), |first, offset, stride, length| {
-                    let to = to.add(range.start + first);
-                    copy_run(from.offset(offset), stride, to, 1, length);
-                });
-            } else {
-                let mut buffer = [MaybeUninit::<T>::uninit(); TILE];
-                for tile in tiles(range) {
-                    let buffer = &mut buffer[..tile.len()];
-                    from_runs.gather(from, tile.clone(), buffer);
-                    to_runs.scatter(to, tile, buffer.assume_init_ref());
-                }
-            }
-        }
-    });
 }
 
 /// `T` is an unsigned integer of the size of the elements.

@@ -8,15 +8,16 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use half::{bf16, f16};
+
 use crate::error::Result;
 use crate::executor::workers;
-use crate::kernels::dtype::{Element, for_numeric, for_wrapping};
-use crate::kernels::instruction_set::{
-    InstructionSet, Instructions, Kernel, dispatch, widest_unless_rare,
-};
+use crate::kernels::dtype::DType;
+use crate::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f64_to_bf16, f64_to_f16};
+use crate::kernels::instruction_set::{InstructionSet, Instructions, Kernel, dispatch};
 use crate::kernels::layout::{Layout, MAX_RANK};
-use crate::kernels::reduce::over_replicas::{check_output, not_reducible};
-use crate::kernels::reduce::reduction::{MeanOverAxes, ReduceOp, ReductionLoop, SumOverAxes};
+use crate::kernels::reduce::over_replicas::check_output;
+use crate::kernels::reduce::reduction::ReduceOp;
 use crate::kernels::strided::Runs;
 use crate::kernels::update::chunks::{Chunks, MOST_CHUNKS, TILE};
 use crate::kernels::view::{View, ViewMut};
@@ -60,20 +61,131 @@ pub fn reduce_over_axes(
         }
         parts.push(part);
     }
-    let dtype = first.dtype();
-    match op {
-        ReduceOp::Sum => for_wrapping!(
-            dtype,
-            T => reduce::<SumOverAxes<T>>(instructions, &parts, output),
-            else return Err(not_reducible())
-        ),
-        ReduceOp::Mean => for_numeric!(
-            dtype,
-            T => reduce::<MeanOverAxes<T>>(instructions, &parts, output),
-            else return Err(not_reducible())
-        ),
+
+    // Empty parts may have counts whose sum overflows an integer. A float64 is precise enough for the sum.
+    let count: f64 = parts.iter().map(|part| part.count as f64).sum();
+    // The same loops serve SUM and MEAN, which differ in what becomes of a sum. A float divided by one is the float.
+    let divisor = if op == ReduceOp::Sum { 1.0 } else { count };
+    macro_rules! reduce {
+        ($number:ty, $result:ty, |$sum:ident| $finish:expr) => {
+            reduce::<$number>(instructions, &parts, output, &|sums, results| {
+                let results = results.cast::<$result>();
+                for (column, &$sum) in sums.iter().enumerate() {
+                    // SAFETY: the caller of the closure guarantees memory for as many results as there are sums.
+                    unsafe { results.add(column).write($finish) };
+                }
+            })
+        };
+    }
+    use DType as D;
+    match (op, first.dtype()) {
+        (_, D::Float16) => reduce!(f32, f16, |sum| f64_to_f16(sum / divisor)),
+        (_, D::BFloat16) => reduce!(f32, bf16, |sum| f64_to_bf16(sum / divisor)),
+        (_, D::Float32) => reduce!(f32, f32, |sum| (sum / divisor) as f32),
+        (_, D::Float64) => reduce!(f64, f64, |sum| sum / divisor),
+        (ReduceOp::Sum, D::Int8 | D::UInt8) => reduce!(i64, u8, |sum| sum as u8),
+        (ReduceOp::Sum, D::Int16 | D::UInt16) => reduce!(i64, u16, |sum| sum as u16),
+        (ReduceOp::Sum, D::Int32 | D::UInt32) => reduce!(i64, u32, |sum| sum as u32),
+        (ReduceOp::Sum, D::Int64 | D::UInt64) => reduce!(i64, i64, |sum| sum),
+        // A float64 has more than twice the digits of a float32, so a quotient of numbers that float32 holds exactly
+        // may be rounded to it first.
+        (ReduceOp::Mean, D::Int8 | D::UInt8 | D::Int16 | D::UInt16) => {
+            reduce!(i64, f32, |sum| (sum as f64 / divisor) as f32)
+        }
+        (ReduceOp::Mean, D::Int32 | D::UInt32 | D::Int64 | D::UInt64) => {
+            reduce!(i128, f64, |sum| sum as f64 / divisor)
+        }
+        (_, D::Bool) => unreachable!("`check_output` refused it"),
     }
     Ok(())
+}
+
+/// What elements are read as. Some types of elements share a number's loops.
+trait Number: Copy + Send + Sync + 'static {
+    /// The type of sums.
+    type Sum: Copy + Send + Sync;
+    /// The sum of no elements.
+    const ZERO: Self::Sum;
+
+    /// The number as a sum.
+    fn widen(self) -> Self::Sum;
+
+    /// The sum of two sums.
+    fn add(left: Self::Sum, right: Self::Sum) -> Self::Sum;
+
+    /// The elements from `raw` on, as many as the buffer has room for: where they lie, or converted in the buffer.
+    ///
+    /// # Safety
+    /// They are of type `dtype`, which is one of those that share this number, and may be read.
+    unsafe fn read(dtype: DType, raw: *const u8, buffer: &mut [MaybeUninit<Self>]) -> &[Self];
+}
+
+macro_rules! numbers {
+    ($($number:ty: $sum:ty = $zero:literal, |$left:ident, $right:ident| $add:expr, {
+        $($dtype:ident: $element:ty => $convert:expr,)*
+    })*) => {$(
+        impl Number for $number {
+            type Sum = $sum;
+            const ZERO: $sum = $zero;
+
+            #[inline(always)]
+            fn widen(self) -> $sum {
+                self.into()
+            }
+
+            #[inline(always)]
+            fn add($left: $sum, $right: $sum) -> $sum {
+                $add
+            }
+
+            #[inline(always)]
+            unsafe fn read(
+                dtype: DType,
+                raw: *const u8,
+                buffer: &mut [MaybeUninit<$number>],
+            ) -> &[$number] {
+                match dtype {
+                    $(DType::$dtype => {
+                        // SAFETY: the caller's promise.
+                        let elements = unsafe {
+                            std::slice::from_raw_parts(raw.cast::<$element>(), buffer.len())
+                        };
+                        for (number, &element) in buffer.iter_mut().zip(elements) {
+                            number.write($convert(element));
+                        }
+                        // SAFETY: all of it was just written.
+                        unsafe { buffer.assume_init_ref() }
+                    })*
+                    // SAFETY: they are of this type: the caller's promise.
+                    _ => unsafe { std::slice::from_raw_parts(raw.cast(), buffer.len()) },
+                }
+            }
+        }
+    )*};
+}
+
+numbers! {
+    f32: f64 = 0.0, |left, right| left + right, {
+        Float16: f16 => f16_to_f32,
+        BFloat16: bf16 => bf16_to_f32,
+    }
+    f64: f64 = 0.0, |left, right| left + right, {}
+    // Sums of at most 64 bits that wrap, and of 16 bits that cannot reach the range's end.
+    i64: i64 = 0, |left, right| left.wrapping_add(right), {
+        Int8: i8 => i64::from,
+        UInt8: u8 => i64::from,
+        Int16: i16 => i64::from,
+        UInt16: u16 => i64::from,
+        Int32: i32 => i64::from,
+        UInt32: u32 => i64::from,
+    }
+    // Exact sums: memory holds too few elements to reach the range's end.
+    i128: i128 = 0, |left, right| left + right, {
+        Int32: i32 => i128::from,
+        UInt32: u32 => i128::from,
+        Int64: i64 => i128::from,
+        UInt64: u64 => i128::from,
+    }
 }
 
 /// One replica's input.
@@ -137,43 +249,45 @@ impl<'a> AxesInput<'a> {
     }
 }
 
-fn reduce<K: ReductionLoop>(instructions: Instructions, parts: &[AxesInput<'_>], output: &ViewMut) {
-    let results = output.layout().shape.elements();
-    // Empty parts may have counts whose sum overflows an integer. A float64 is precise enough for the sum.
-    let count: f64 = parts.iter().map(|part| part.count as f64).sum();
+/// `finish` writes the results of some sums, of the type of `output`, to memory for as many.
+fn reduce<N: Number>(
+    instructions: Instructions,
+    parts: &[AxesInput<'_>],
+    output: &ViewMut,
+    finish: &(dyn Fn(&[N::Sum], *mut u8) + Sync),
+) {
+    let (results, size) = (output.layout().shape.elements(), output.dtype().size());
     let runs = Runs::new(output.layout());
-    let write = |columns: Range<usize>, sums: &[K::Accumulator]| {
-        let mut values = [MaybeUninit::<K::Output>::uninit(); COLUMNS];
-        let values = &mut values[..columns.len()];
-        for (value, &sum) in values.iter_mut().zip(sums) {
-            value.write(K::finish(sum, count));
-        }
+    let write = |columns: Range<usize>, sums: &[N::Sum]| {
+        let mut values = [MaybeUninit::<u64>::uninit(); COLUMNS];
+        let values = values.as_mut_ptr().cast::<u8>();
+        finish(&sums[..columns.len()], values);
         // SAFETY: the values were just written. The output's view guarantees that it may be written, and no two calls
         // have a column in common.
-        unsafe { runs.scatter(output.data().cast(), columns, values.assume_init_ref()) };
+        unsafe { runs.scatter(output.data(), size, columns, values) };
     };
     let longest = parts.iter().map(|part| part.chunks().count()).max().unwrap_or(0);
     if longest > 1 && results < COLUMNS * workers::count() {
         for columns in blocks(0..results) {
-            let sums = by_chunks::<K>(instructions, parts, &columns);
+            let sums = by_chunks::<N>(instructions, parts, &columns);
             write(columns, &sums);
         }
         return;
     }
     let bytes = parts.iter().map(|part| part.count).fold(0usize, usize::saturating_add);
-    let bytes = bytes.saturating_mul(size_of::<K::Input>()).saturating_add(size_of::<K::Output>());
+    let bytes = bytes.saturating_mul(parts[0].view.dtype().size()).saturating_add(size);
     workers::for_each_range(results, bytes, &|range| {
         for columns in blocks(range) {
-            let mut sums = [K::ZERO; COLUMNS];
+            let mut sums = [N::ZERO; COLUMNS];
             for part in parts {
-                let mut part_sums = [K::ZERO; COLUMNS];
+                let mut part_sums = [N::ZERO; COLUMNS];
                 for chunk in 0..part.chunks().count() {
-                    let mut chunk_sums = [K::ZERO; COLUMNS];
+                    let mut chunk_sums = [N::ZERO; COLUMNS];
                     let chunk_sums = &mut chunk_sums[..columns.len()];
-                    sum_chunk::<K>(instructions, part, &columns, chunk, chunk_sums);
-                    add_to::<K>(&mut part_sums, chunk_sums);
+                    sum_chunk::<N>(instructions, part, &columns, chunk, chunk_sums);
+                    add_to::<N>(&mut part_sums, chunk_sums);
                 }
-                add_to::<K>(&mut sums, &part_sums[..columns.len()]);
+                add_to::<N>(&mut sums, &part_sums[..columns.len()]);
             }
             write(columns, &sums);
         }
@@ -181,11 +295,11 @@ fn reduce<K: ReductionLoop>(instructions: Instructions, parts: &[AxesInput<'_>],
 }
 
 /// Reduces to few results of many elements each: the workers divide the chunks between them.
-fn by_chunks<K: ReductionLoop>(
+fn by_chunks<N: Number>(
     instructions: Instructions,
     parts: &[AxesInput<'_>],
     columns: &Range<usize>,
-) -> [K::Accumulator; COLUMNS] {
+) -> [N::Sum; COLUMNS] {
     /// The workers' results. Each worker writes those of its own chunks.
     struct ResultRows<A>(*mut [A; COLUMNS]);
     // SAFETY: the pointer is used for rows that no two threads have in common.
@@ -196,25 +310,25 @@ fn by_chunks<K: ReductionLoop>(
         }
     }
 
-    let mut sums = [K::ZERO; COLUMNS];
+    let mut sums = [N::ZERO; COLUMNS];
     for part in parts {
-        let mut chunk_sums = [[K::ZERO; COLUMNS]; MOST_CHUNKS];
+        let mut chunk_sums = [[N::ZERO; COLUMNS]; MOST_CHUNKS];
         let rows = ResultRows(chunk_sums.as_mut_ptr());
         let chunks = part.chunks();
-        let bytes = chunks.size.saturating_mul(columns.len() * size_of::<K::Input>());
+        let bytes = chunks.size.saturating_mul(columns.len() * part.view.dtype().size());
         workers::for_each_task(chunks.count(), bytes, &|range| {
             for chunk in range {
                 // SAFETY: there are at most MOST_CHUNKS chunks, each in one range, and the array is
                 // not used for anything else until all ranges are done.
                 let row = unsafe { &mut *rows.row(chunk) };
-                sum_chunk::<K>(instructions, part, columns, chunk, &mut row[..columns.len()]);
+                sum_chunk::<N>(instructions, part, columns, chunk, &mut row[..columns.len()]);
             }
         });
-        let mut part_sums = [K::ZERO; COLUMNS];
+        let mut part_sums = [N::ZERO; COLUMNS];
         for chunk_sums in &chunk_sums[..chunks.count()] {
-            add_to::<K>(&mut part_sums, &chunk_sums[..columns.len()]);
+            add_to::<N>(&mut part_sums, &chunk_sums[..columns.len()]);
         }
-        add_to::<K>(&mut sums, &part_sums[..columns.len()]);
+        add_to::<N>(&mut sums, &part_sums[..columns.len()]);
     }
     sums
 }
@@ -226,128 +340,143 @@ fn blocks(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
 
 /// Adds the sums, as slices: compilers would unroll a loop over all of [`COLUMNS`] for each element type.
 #[inline(always)]
-fn add_to<K: ReductionLoop>(sums: &mut [K::Accumulator], more: &[K::Accumulator]) {
+fn add_to<N: Number>(sums: &mut [N::Sum], more: &[N::Sum]) {
     for (sum, &more) in sums.iter_mut().zip(more) {
-        *sum = K::add(*sum, more);
+        *sum = N::add(*sum, more);
     }
 }
 
 /// Adds up one chunk of each of the results `columns` into `sums`, one sum for each, which start as zeros.
-fn sum_chunk<K: ReductionLoop>(
+fn sum_chunk<N: Number>(
     instructions: Instructions,
     part: &AxesInput<'_>,
     columns: &Range<usize>,
     chunk: usize,
-    sums: &mut [K::Accumulator],
+    sums: &mut [N::Sum],
 ) {
     let elements = part.chunks().range(chunk);
     match part.walk {
-        Walk::Results => dispatch(instructions, ByResult::<K> { part, columns, elements, sums }),
+        Walk::Results => dispatch(instructions, ByResult::<N> { part, columns, elements, sums }),
         Walk::Across { results } => {
-            dispatch(instructions, Across::<K> { part, results, columns, elements, sums })
+            dispatch(instructions, Across::<N> { part, results, columns, elements, sums })
         }
     }
 }
 
-struct ByResult<'a, K: ReductionLoop> {
+struct ByResult<'a, N: Number> {
     part: &'a AxesInput<'a>,
     columns: &'a Range<usize>,
     elements: Range<usize>,
-    sums: &'a mut [K::Accumulator],
+    sums: &'a mut [N::Sum],
 }
 
-impl<K: ReductionLoop> Kernel for ByResult<'_, K> {
-    const WIDEST: InstructionSet = widest_unless_rare(!K::Input::DTYPE.is_float());
+impl<N: Number> Kernel for ByResult<'_, N> {
+    const WIDEST: InstructionSet = InstructionSet::Avx2;
 
     #[inline(always)]
     fn run(self, _: Instructions) {
         let ByResult { part, columns, elements, sums } = self;
-        let data = part.view.data().cast::<K::Input>();
-        let dense = part.runs.is_dense();
-        let mut buffer = [MaybeUninit::<K::Input>::uninit(); TILE];
+        let mut buffers = ([MaybeUninit::uninit(); TILE], [MaybeUninit::uninit(); TILE]);
         for (sum, result) in sums.iter_mut().zip(columns.clone()) {
             for first in elements.clone().step_by(TILE) {
                 let length = TILE.min(elements.end - first);
                 let position = result * part.count + first;
-                // SAFETY: the view's elements are of this type and may be read, and the positions
-                // lie in it; gathering fills the buffer.
-                let tile = unsafe {
-                    if dense {
-                        std::slice::from_raw_parts(data.add(position), length)
-                    } else {
-                        let buffer = &mut buffer[..length];
-                        part.runs.gather(data, position..position + length, buffer);
-                        buffer.assume_init_ref()
-                    }
-                };
-                *sum = K::add(*sum, sum_tile::<K>(tile));
+                // SAFETY: the positions lie in the walk.
+                let tile = unsafe { part.read(position..position + length, &mut buffers) };
+                *sum = N::add(*sum, sum_tile::<N>(tile));
             }
         }
     }
 }
 
-#[inline(always)]
-fn sum_tile<K: ReductionLoop>(tile: &[K::Input]) -> K::Accumulator {
-    let mut lanes = [K::ZERO; LANES];
-    let mut rows = tile.chunks_exact(LANES);
-    for row in &mut rows {
-        for (lane, &element) in lanes.iter_mut().zip(row) {
-            *lane = K::add(*lane, K::widen(element));
+/// Memory for elements that do not lie densely, and for elements that are converted.
+type Buffers<N, const LENGTH: usize> = ([MaybeUninit<u64>; LENGTH], [MaybeUninit<N>; LENGTH]);
+
+impl AxesInput<'_> {
+    /// The elements at `positions`, at most as many as the buffers hold.
+    ///
+    /// # Safety
+    /// The positions lie in the walk, and the elements are of a type that is read as this number.
+    #[inline(always)]
+    unsafe fn read<'b, N: Number, const LENGTH: usize>(
+        &'b self,
+        positions: Range<usize>,
+        (raw, numbers): &'b mut Buffers<N, LENGTH>,
+    ) -> &'b [N] {
+        let (data, dtype) = (self.view.data(), self.view.dtype());
+        let numbers = &mut numbers[..positions.len()];
+        // SAFETY: the caller's promise, and the view's, that its elements may be read.
+        unsafe {
+            if self.runs.is_dense() {
+                return N::read(dtype, data.add(positions.start * dtype.size()), numbers);
+            }
+            let raw = raw.as_mut_ptr().cast();
+            self.runs.gather(data, dtype.size(), positions, raw);
+            N::read(dtype, raw, numbers)
         }
     }
-    for (lane, &element) in lanes.iter_mut().zip(rows.remainder()) {
-        *lane = K::add(*lane, K::widen(element));
+}
+
+#[inline(always)]
+fn sum_tile<N: Number>(tile: &[N]) -> N::Sum {
+    let (rows, rest) = tile.as_chunks::<LANES>();
+    let mut sums = [N::ZERO; LANES];
+    for row in rows {
+        for lane in 0..LANES {
+            sums[lane] = N::add(sums[lane], row[lane].widen());
+        }
+    }
+    // A copy: compilers keep sums in vectors that no other loop reads one by one.
+    let mut lanes = sums;
+    for (lane, &element) in lanes.iter_mut().zip(rest) {
+        *lane = N::add(*lane, element.widen());
     }
     let mut half = LANES / 2;
     while half > 0 {
         for lane in 0..half {
-            lanes[lane] = K::add(lanes[lane], lanes[lane + half]);
+            lanes[lane] = N::add(lanes[lane], lanes[lane + half]);
         }
         half /= 2;
     }
     lanes[0]
 }
 
-struct Across<'a, K: ReductionLoop> {
+struct Across<'a, N: Number> {
     part: &'a AxesInput<'a>,
     results: usize,
     columns: &'a Range<usize>,
     elements: Range<usize>,
-    sums: &'a mut [K::Accumulator],
+    sums: &'a mut [N::Sum],
 }
 
-impl<K: ReductionLoop> Kernel for Across<'_, K> {
-    const WIDEST: InstructionSet = widest_unless_rare(!K::Input::DTYPE.is_float());
+impl<N: Number> Kernel for Across<'_, N> {
+    const WIDEST: InstructionSet = InstructionSet::Avx2;
 
     #[inline(always)]
     fn run(self, _: Instructions) {
         let Across { part, results, columns, elements, sums } = self;
-        let data = part.view.data().cast::<K::Input>();
-        let mut buffer = [MaybeUninit::<K::Input>::uninit(); COLUMNS];
-        let buffer = &mut buffer[..columns.len()];
+        let mut buffers = ([MaybeUninit::uninit(); COLUMNS], [MaybeUninit::uninit(); COLUMNS]);
         for first in elements.clone().step_by(TILE) {
             // For each column, the lanes of sums that `sum_tile` makes.
-            let mut lanes = [[K::ZERO; COLUMNS]; LANES];
+            let mut lanes = [[N::ZERO; COLUMNS]; LANES];
             for element in first..elements.end.min(first + TILE) {
                 let position = element * results + columns.start;
                 // SAFETY: as in `ByResult`.
-                let row = unsafe {
-                    part.runs.gather(data, position..position + columns.len(), buffer);
-                    buffer.assume_init_ref()
-                };
+                let row: &[N] =
+                    unsafe { part.read(position..position + columns.len(), &mut buffers) };
                 for (lane, &element) in lanes[(element - first) % LANES].iter_mut().zip(row) {
-                    *lane = K::add(*lane, K::widen(element));
+                    *lane = N::add(*lane, element.widen());
                 }
             }
             let mut half = LANES / 2;
             while half > 0 {
                 let (low, high) = lanes.split_at_mut(half);
                 for (low, high) in low.iter_mut().zip(high.iter()) {
-                    add_to::<K>(&mut low[..columns.len()], high);
+                    add_to::<N>(&mut low[..columns.len()], high);
                 }
                 half /= 2;
             }
-            add_to::<K>(sums, &lanes[0]);
+            add_to::<N>(sums, &lanes[0]);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Element-wise reduction over replicas: one pass over all inputs, in replica order.
 
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -148,9 +149,14 @@ const fn in_lines<T>(lines: usize) -> usize {
     lines * LINE / size_of::<T>()
 }
 
-/// Whether few trainings need the reduction. Gradients are floats, and counts have 32 bits: these are usual.
-const fn is_rare<K: ReductionLoop>() -> bool {
-    !K::Input::DTYPE.is_float() && size_of::<K::Input>() != size_of::<i32>()
+/// The widest instructions for a reduction. AVX-512 brings nothing to float64 and to integers, whose loops wait for
+/// memory, and float16's conversions are those of AVX2. Counts have 32 bits: few trainings need other integers.
+const fn widest<K: ReductionLoop>() -> InstructionSet {
+    match K::Input::DTYPE {
+        DType::Float32 | DType::BFloat16 => InstructionSet::Avx512,
+        DType::Float16 | DType::Float64 | DType::Int32 | DType::UInt32 => InstructionSet::Avx2,
+        _ => InstructionSet::Baseline,
+    }
 }
 
 /// Reduces one worker's part. `ONE` and `TWO` are the numbers of elements of an input in one cache line and in two.
@@ -164,15 +170,16 @@ fn reduce<K: ReductionLoop, const ONE: usize, const TWO: usize>(
     let runs = Runs::new(output.layout());
     let dense = runs.is_dense() && inputs.iter().all(|input| Runs::new(input.layout()).is_dense());
     // Rare reductions have no such loop.
-    if const { !is_rare::<K>() }
+    if const { !matches!(widest::<K>(), InstructionSet::Baseline) }
         && dense
         && instructions.has_special_loops()
         && few::<K, ONE, TWO>(instructions, inputs, output, &range, streaming)
     {
         return;
     }
-    let output = output.data().cast();
-    dispatch(instructions, Tiles::<K> { inputs, output, runs: &runs, streaming, range });
+    let kind = PhantomData::<K>;
+    let (output, runs) = (output.data(), &runs);
+    dispatch(instructions, Tiles { inputs, output, runs, streaming, range, kind });
 }
 
 /// Reduces up to eight dense inputs in one loop over all of them. Returns whether it did.
@@ -226,11 +233,11 @@ struct Few<'a, K: ReductionLoop, const R: usize, const N: usize> {
 }
 
 impl<K: ReductionLoop, const R: usize, const N: usize> Kernel for Few<'_, K, R, N> {
+    const WIDEST: InstructionSet = widest::<K>();
+    const IS_SPECIAL: bool = true;
+
     #[inline(always)]
     fn run(self, instructions: Instructions) {
-        if !instructions.has_special_loops() {
-            unreachable!("`reduce` asked");
-        }
         let Few { inputs, output, streaming } = self;
         // Whole lines are streamed. A block that begins at a line is a number of whole lines.
         let ahead = (output.as_ptr().addr().wrapping_neg() % LINE) / size_of::<K::Output>();
@@ -302,17 +309,15 @@ fn few_slices<K: ReductionLoop, const R: usize>(
 /// it. The order of additions is that of `Few`.
 struct Tiles<'a, K: ReductionLoop> {
     inputs: &'a [View<'a>],
-    output: *mut K::Output,
+    output: *mut u8,
     runs: &'a Runs,
     streaming: bool,
     range: Range<usize>,
+    kind: PhantomData<K>,
 }
 
 impl<K: ReductionLoop> Kernel for Tiles<'_, K> {
-    const WIDEST: InstructionSet = match is_rare::<K>() {
-        true => InstructionSet::Baseline,
-        false => InstructionSet::Avx512,
-    };
+    const WIDEST: InstructionSet = widest::<K>();
 
     #[inline(always)]
     fn run(self, instructions: Instructions) {
@@ -332,7 +337,8 @@ impl<K: ReductionLoop> Kernel for Tiles<'_, K> {
                         dense_part(input, &tile)
                     } else {
                         let buffer = &mut buffer[..tile.len()];
-                        runs.gather(input.data().cast::<K::Input>(), tile.clone(), buffer);
+                        let to = buffer.as_mut_ptr().cast();
+                        runs.gather(input.data(), size_of::<K::Input>(), tile.clone(), to);
                         buffer.assume_init_ref()
                     }
                 };
@@ -347,16 +353,12 @@ impl<K: ReductionLoop> Kernel for Tiles<'_, K> {
             }
             // SAFETY: the results were just written. The output may be written, and no other worker has this tile.
             unsafe {
+                let (from, size) = (results.as_ptr().cast(), size_of::<K::Output>());
                 if stream_tiles {
-                    let to = self.output.add(tile.start).cast();
-                    streaming::write(
-                        instructions,
-                        results.as_ptr().cast(),
-                        to,
-                        size_of_val(results),
-                    );
+                    let to = self.output.add(tile.start * size);
+                    streaming::write(instructions, from, to, size_of_val(results));
                 } else {
-                    self.runs.scatter(self.output, tile, results.assume_init_ref());
+                    self.runs.scatter(self.output, size, tile, from);
                 }
             }
         }

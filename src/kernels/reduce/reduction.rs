@@ -1,8 +1,7 @@
-//! What SUM and MEAN do with one element: how they widen it, add it and round it.
+//! What SUM and MEAN over replicas do with one element: how they widen it, add it and round it.
 //!
-//! Over replicas, 16-bit floats accumulate in float32, and float32 in float64. Over axes, all floats accumulate in
-//! float64. The sum is rounded once, at the end. Integers wrap in SUM; for MEAN they are added exactly and divided in
-//! float64.
+//! 16-bit floats accumulate in float32, and float32 in float64. The sum is rounded once, at the end. Integers wrap in
+//! SUM; for MEAN they are added exactly and divided in float64.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -10,9 +9,7 @@ use std::mem::MaybeUninit;
 use half::{bf16, f16};
 
 use crate::kernels::dtype::Element;
-use crate::kernels::float::half_precision::{
-    bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f64_to_bf16, f64_to_f16,
-};
+use crate::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::reduce::half_sums::{reduce_bf16s, reduce_f16s};
 
@@ -77,14 +74,10 @@ pub trait ReductionLoop: 'static {
     }
 }
 
-/// SUM over replicas.
+/// SUM.
 pub struct Sum<T>(PhantomData<T>);
-/// MEAN over replicas.
+/// MEAN.
 pub struct Mean<T>(PhantomData<T>);
-/// SUM over axes and replicas.
-pub struct SumOverAxes<T>(PhantomData<T>);
-/// MEAN over axes and replicas.
-pub struct MeanOverAxes<T>(PhantomData<T>);
 
 macro_rules! reduction {
     (
@@ -121,7 +114,7 @@ macro_rules! reduction {
 }
 
 macro_rules! float_reductions {
-    ($($float:ty, $wide:ty, $widen:expr, $narrow:expr, $from_f64:expr, $more:tt, $more_mean:tt;)*) => {$(
+    ($($float:ty, $wide:ty, $widen:expr, $narrow:expr, $more:tt, $more_mean:tt;)*) => {$(
         reduction!(Sum<$float> -> $float, $wide, 0.0,
             |element| $widen(element), |left, right| left + right, |sum, _count| $narrow(sum),
             $more);
@@ -129,12 +122,6 @@ macro_rules! float_reductions {
             |element| $widen(element), |left, right| left + right,
             |sum, count| $narrow(sum / count as $wide),
             $more_mean);
-        reduction!(SumOverAxes<$float> -> $float, f64, 0.0,
-            |element| f64::from($widen(element)), |left, right| left + right,
-            |sum, _count| $from_f64(sum));
-        reduction!(MeanOverAxes<$float> -> $float, f64, 0.0,
-            |element| f64::from($widen(element)), |left, right| left + right,
-            |sum, count| $from_f64(sum / count));
     )*};
 }
 
@@ -183,13 +170,13 @@ fn mean_of_two<const N: usize>(
 }
 
 float_reductions! {
-    f16, f32, f16_to_f32, f32_to_f16, f64_to_f16,
+    f16, f32, f16_to_f32, f32_to_f16,
         { narrow_block! { f16, reduce_f16s, None } },
         { narrow_block! { f16, reduce_f16s, Some(R as f32) } };
-    bf16, f32, bf16_to_f32, f32_to_bf16, f64_to_bf16,
+    bf16, f32, bf16_to_f32, f32_to_bf16,
         { narrow_block! { bf16, reduce_bf16s, None } },
         { narrow_block! { bf16, reduce_bf16s, Some(R as f32) } };
-    f32, f64, f64::from, f64_to_f32, f64_to_f32, {
+    f32, f64, f64::from, f64_to_f32, {
         #[inline(always)]
         fn element<const R: usize>(elements: [f32; R]) -> f32 {
             if R == 2 {
@@ -217,49 +204,39 @@ float_reductions! {
             }
         }
     };
-    f64, f64, f64::from, f64::from, f64::from, {}, {};
+    f64, f64, f64::from, f64::from, {}, {};
 }
 
 /// The largest number of elements that are added over replicas.
 pub const MAX_ADDENDS: usize = 1 << 15;
 
 macro_rules! integer_sums {
-    ($sum:ident: $($integer:ty),*) => {$(
-        reduction!($sum<$integer> -> $integer, $integer, 0,
+    ($($integer:ty)*) => {$(
+        reduction!(Sum<$integer> -> $integer, $integer, 0,
             |element| element, |left, right| left.wrapping_add(right), |sum, _count| sum);
     )*};
 }
 
 // Sums of signed integers have the same bits as those of unsigned ones.
-integer_sums! { Sum: u8, u16, u32, u64 }
-integer_sums! { SumOverAxes: u8, u16, u32, u64 }
+integer_sums! { u8 u16 u32 u64 }
 
-/// The wide type can hold the sum of as many elements as there can be: [`MAX_ADDENDS`] over replicas, as many as memory
-/// can hold over axes. A float64 has more than twice the digits of a float32, so a quotient of numbers that float32
-/// holds exactly may be rounded to it first.
+/// The wide type can hold the sum of [`MAX_ADDENDS`] elements. A float64 has more than twice the digits of a float32,
+/// so a quotient of numbers that float32 holds exactly may be rounded to it first.
 macro_rules! integer_means {
-    ($($name:ident<$integer:ty> -> $mean:ty, $wide:ty;)*) => {$(
-        reduction!($name<$integer> -> $mean, $wide, 0,
+    ($($integer:ty => $mean:ty, $wide:ty;)*) => {$(
+        reduction!(Mean<$integer> -> $mean, $wide, 0,
             |element| <$wide>::from(element), |left, right| left + right,
             |sum, count| (sum as f64 / count) as $mean);
     )*};
 }
 
 integer_means! {
-    Mean<i8> -> f32, i32;
-    Mean<u8> -> f32, i32;
-    Mean<i16> -> f32, i32;
-    Mean<u16> -> f32, i32;
-    Mean<i64> -> f64, i128;
-    Mean<u64> -> f64, i128;
-    MeanOverAxes<i8> -> f32, i64;
-    MeanOverAxes<u8> -> f32, i64;
-    MeanOverAxes<i16> -> f32, i64;
-    MeanOverAxes<u16> -> f32, i64;
-    MeanOverAxes<i32> -> f64, i128;
-    MeanOverAxes<u32> -> f64, i128;
-    MeanOverAxes<i64> -> f64, i128;
-    MeanOverAxes<u64> -> f64, i128;
+    i8 => f32, i32;
+    u8 => f32, i32;
+    i16 => f32, i32;
+    u16 => f32, i32;
+    i64 => f64, i128;
+    u64 => f64, i128;
 }
 
 // The sum of [`MAX_ADDENDS`] 32-bit integers is exact in float64.

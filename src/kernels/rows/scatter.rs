@@ -74,8 +74,13 @@ pub fn scatter(op: ScatterOp, values: &View, indices: &[i64], target: &mut ViewM
         macro_rules! each_operation {
             ($($op:ident)*) => {
                 match op {
-                    $(ScatterOp::$op => each_row(values, indices, target, row, |to: T, from| {
-                        T::combined(ScatterOp::$op, to, from)
+                    $(ScatterOp::$op => each_row(values, indices, target, row, |from, to, elements| {
+                        // SAFETY: the caller of the closure guarantees it.
+                        unsafe {
+                            combine_rows(from, to, elements, |to: T, from| {
+                                T::combined(ScatterOp::$op, to, from)
+                            });
+                        }
                     }),)*
                 }
             };
@@ -85,7 +90,10 @@ pub fn scatter(op: ScatterOp, values: &View, indices: &[i64], target: &mut ViewM
         if op != ScatterOp::Update {
             return Err(invalid!("dtype", "{} of bool; only scatter_update takes bool", op.name()));
         }
-        each_row(values, indices, target, row, |_: u8, from| from);
+        each_row(values, indices, target, row, |from, to, elements| {
+            // SAFETY: the caller of the closure guarantees it.
+            unsafe { combine_rows(from, to, elements, |_: u8, from| from) };
+        });
     });
     Ok(())
 }
@@ -110,37 +118,49 @@ fn checked_row(values: &View, rows: usize, target: &ViewMut) -> Result<usize> {
     Ok(to[1..].iter().product())
 }
 
+/// As [`combine_rows`], for one type and one operation.
+type CombineRows = unsafe fn(*const u8, *mut u8, usize);
+
 /// Divides the columns between the workers. Each worker goes through all rows in order, so the result does not depend
-/// on the number of workers.
-fn each_row<T: Copy + Send + Sync>(
-    values: &View,
-    indices: &[i64],
-    target: &ViewMut,
-    row: usize,
-    combine: impl Fn(T, T) -> T + Send + Sync,
-) {
-    let bytes = indices.len().saturating_mul(3 * size_of::<T>());
+/// on the number of workers. `combine` is for the views' dtype.
+fn each_row(values: &View, indices: &[i64], target: &ViewMut, row: usize, combine: CombineRows) {
+    let size = values.dtype().size();
+    let bytes = indices.len().saturating_mul(3 * size);
     workers::for_each_range(row, bytes, &|columns: Range<usize>| {
-        let (from, to) = (values.data().cast::<T>(), target.data().cast::<T>());
         for (position, &index) in indices.iter().enumerate() {
-            // SAFETY: the views guarantee contiguous, initialised elements that do not overlap, of T's size and
-            // alignment. `checked_row` made sure that `values` has a row `position` of `row` elements, and `scatter`
-            // that `target` has a row `index`. No other worker has these columns, so no two workers have a slice of
-            // the same element.
-            let (from, to) = unsafe {
-                (
-                    slice::from_raw_parts(from.add(position * row + columns.start), columns.len()),
-                    slice::from_raw_parts_mut(
-                        to.add(index as usize * row + columns.start),
-                        columns.len(),
-                    ),
-                )
-            };
-            for (to, from) in to.iter_mut().zip(from) {
-                *to = combine(*to, *from);
+            // SAFETY: the views guarantee contiguous, initialised elements that do not overlap. `checked_row` made
+            // sure that `values` has a row `position` of `row` elements, and `scatter` that `target` has a row
+            // `index`. No other worker has these columns.
+            unsafe {
+                let from = values.data().add((position * row + columns.start) * size);
+                let to = target.data().add((index as usize * row + columns.start) * size);
+                combine(from, to, columns.len());
             }
         }
     });
+}
+
+/// Combines so many elements of `from` into those of `to`. Inlined.
+///
+/// # Safety
+/// Both have so many initialised elements of this type, which do not overlap. Those of `to` may be written.
+#[inline(always)]
+pub(in crate::kernels) unsafe fn combine_rows<T: Copy>(
+    from: *const u8,
+    to: *mut u8,
+    elements: usize,
+    combine: impl Fn(T, T) -> T,
+) {
+    // SAFETY: the caller's promise.
+    let (from, to) = unsafe {
+        (
+            slice::from_raw_parts(from.cast::<T>(), elements),
+            slice::from_raw_parts_mut(to.cast::<T>(), elements),
+        )
+    };
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = combine(*to, *from);
+    }
 }
 
 /// The arithmetic of one element type.

@@ -85,10 +85,10 @@ impl<'a> WeightedSum<'a> {
         };
         match contributions {
             [a] if is_short::<T>(contributions, reciprocal) => {
-                each.run(instructions, Short::new([a], fresh));
+                each.run(instructions, Short::new([a], &fresh));
             }
             [a, b] if is_short::<T>(contributions, reciprocal) => {
-                each.run(instructions, Short::new([a, b], fresh));
+                each.run(instructions, Short::new([a, b], &fresh));
             }
             _ => each.run(instructions, fresh),
         }
@@ -119,7 +119,9 @@ struct Fresh<'s, 'a, G, T> {
 struct Short<'s, 'a, G, T, const TERMS: usize> {
     first: [*const G; TERMS],
     scale: T,
-    fresh: Fresh<'s, 'a, G, T>,
+    factor: T,
+    /// What rare blocks need. As a value it would be written to memory for each block, or take registers in the loop.
+    fresh: &'s Fresh<'s, 'a, G, T>,
 }
 
 impl<G: GradientElement, T: Real> MakeGradients<T> for Every<'_, '_, G, T> {
@@ -182,9 +184,9 @@ impl<G: GradientElement, T: Real> MakeGradients<T> for Fresh<'_, '_, G, T> {
 
 impl<'s, 'a, G, T: Real, const TERMS: usize> Short<'s, 'a, G, T, TERMS> {
     /// The short way for the sum of `fresh`, which has these `contributions`.
-    fn new(contributions: [&Contribution<'_>; TERMS], fresh: Fresh<'s, 'a, G, T>) -> Self {
+    fn new(contributions: [&Contribution<'_>; TERMS], fresh: &'s Fresh<'s, 'a, G, T>) -> Self {
         let scale = T::from_f64(contributions[0].factor * fresh.reciprocal);
-        Short { first: contributions.map(first), scale, fresh }
+        Short { first: contributions.map(first), scale, factor: fresh.factor, fresh }
     }
 }
 
@@ -193,7 +195,7 @@ impl<G: GradientElement, T: Real, const TERMS: usize> MakeGradients<T>
 {
     #[inline(always)]
     unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
-        let Short { first, scale, fresh } = self;
+        let Short { first, scale, factor, fresh } = self;
         let block = |first: *const G| {
             let first = first.wrapping_add(start);
             if N == BLOCK {
@@ -219,7 +221,7 @@ impl<G: GradientElement, T: Real, const TERMS: usize> MakeGradients<T>
             }
         }
         for element in &mut sum {
-            *element = *element * scale * fresh.factor;
+            *element = *element * scale * factor;
         }
         sum
     }
@@ -228,7 +230,7 @@ impl<G: GradientElement, T: Real, const TERMS: usize> MakeGradients<T>
     fn in_place(self, start: usize) -> Option<*const T> {
         let one = T::from_f64(1.0);
         let is_contribution =
-            TERMS == 1 && G::DTYPE == T::DTYPE && (self.scale, self.fresh.factor) == (one, one);
+            TERMS == 1 && G::DTYPE == T::DTYPE && (self.scale, self.factor) == (one, one);
         is_contribution.then(|| self.first[0].cast::<T>().wrapping_add(start))
     }
 }
@@ -240,7 +242,7 @@ impl<G: GradientElement, T: Real> Fresh<'_, '_, G, T> {
     /// As for [`MakeGradients::block`].
     #[cold]
     #[inline(never)]
-    unsafe fn exact<const N: usize>(self, start: usize, to: &mut [T; N]) {
+    unsafe fn exact<const N: usize>(&self, start: usize, to: &mut [T; N]) {
         // SAFETY: the caller's promise.
         *to = unsafe { self.added(Instructions::BASELINE, start) };
     }

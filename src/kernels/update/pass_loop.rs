@@ -8,7 +8,7 @@ use crate::kernels::dtype::{DType, Element};
 use crate::kernels::float::gradient_element::GradientElement;
 use crate::kernels::float::lanes::BLOCK;
 use crate::kernels::float::real::Real;
-use crate::kernels::instruction_set::{InstructionSet, Instructions, Kernel, dispatch, widest_for};
+use crate::kernels::instruction_set::{InstructionSet, Instructions, Kernel, dispatch};
 use crate::kernels::prefetch::{BYTES_AHEAD, prefetch};
 use crate::kernels::update::formula::Formula;
 use crate::kernels::update::gradients::{GradientLoop, MakeGradients, Traces};
@@ -20,18 +20,24 @@ impl UpdatePass<'_> {
     pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
         assert_eq!((self.dtype(), self.slots.len()), (F::Element::DTYPE, SLOTS));
         let finish = self.sum().finish::<F::Element>();
-        let has_loop = self.is_whole() && self.l2 == 0.0 && !F::IS_RARE && self.trial.is_none();
-        if !has_loop || !self.sum().is_usual(self.instructions(), finish) {
-            let goes_on = self.is_whole();
-            return self.run_tiles(&mut |tile| {
-                dispatch(self.instructions(), UpdateTile { tile, formula, goes_on });
-            });
+        let may_have_loop = self.is_whole() && self.l2 == 0.0 && self.trial.is_none();
+        // Known to the compiler, which so makes no loops that nobody runs.
+        if const { !F::IS_RARE && matches!(F::Element::DTYPE, DType::Float32) }
+            && may_have_loop
+            && self.sum().is_usual(self.instructions(), finish)
+        {
+            return match self.sum().gradient_dtype {
+                DType::Float16 => self.run_with::<<F::Element as Real>::Float16, F, SLOTS>(formula),
+                DType::BFloat16 => {
+                    self.run_with::<<F::Element as Real>::BFloat16, F, SLOTS>(formula);
+                }
+                _ => self.run_with::<F::Element, F, SLOTS>(formula),
+            };
         }
-        match self.sum().gradient_dtype {
-            DType::Float16 => self.run_with::<<F::Element as Real>::Float16, F, SLOTS>(formula),
-            DType::BFloat16 => self.run_with::<<F::Element as Real>::BFloat16, F, SLOTS>(formula),
-            _ => self.run_with::<F::Element, F, SLOTS>(formula),
-        }
+        let goes_on = self.is_whole();
+        self.run_tiles(&mut |tile| {
+            dispatch(self.instructions(), UpdateTile { tile, formula, goes_on });
+        });
     }
 
     fn run_with<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
@@ -56,7 +62,7 @@ struct UpdateRange<'a, G, F, const SLOTS: usize> {
 impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> Kernel
     for UpdateRange<'_, G, F, SLOTS>
 {
-    const WIDEST: InstructionSet = widest_for::<F::Element>();
+    const IS_SPECIAL: bool = true;
 
     #[inline(always)]
     fn run(self, instructions: Instructions) {

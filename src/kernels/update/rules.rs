@@ -229,7 +229,7 @@ rules! { w g:
         v = rho * v + rest * (g * g);
         b = momentum * b + g / (sqrt(v) + epsilon);
         w = w - learning_rate * b;
-    };
+    } as rare;
     /// Centered RMSprop.
     RmsPropCentered = "rmsprop_centered" (rho, rest, _momentum, epsilon, learning_rate) [v, a] {
         v = rho * v + rest * (g * g);
