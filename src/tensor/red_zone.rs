@@ -368,46 +368,22 @@ mod tests {
     }
 
     macro_rules! of_floats {
-        ($type:ty, $epsilon:expr) => {
-            changes!($type, |number| <$type as PatternFloat>::from_f64(number),
-                [0.0, 1.0, -1.0, 0.5, 2.0, 1e-3, -1e3, 3.0, 1e-30, 1.0 + $epsilon, 1.0 - $epsilon / 2.0], [
+        ($type:ty, $from:expr) => {{
+            let epsilon = f64::from(<$type>::EPSILON);
+            changes!($type, $from,
+                [0.0, 1.0, -1.0, 0.5, 2.0, 1e-3, -1e3, 3.0, 1e-30, 1.0 + epsilon, 1.0 - epsilon / 2.0], [
                 "=": |_, by| by, "+=": |was, by| was + by, "-=": |was, by| was - by, "*=": |was, by| was * by,
                 "/=": |was, by| was / by
             ])
-        };
-    }
-
-    /// Floats with the operators that programs use.
-    trait PatternFloat {
-        fn from_f64(number: f64) -> Self;
-    }
-    impl PatternFloat for f32 {
-        fn from_f64(number: f64) -> f32 {
-            number as f32
-        }
-    }
-    impl PatternFloat for f64 {
-        fn from_f64(number: f64) -> f64 {
-            number
-        }
-    }
-    impl PatternFloat for half::f16 {
-        fn from_f64(number: f64) -> half::f16 {
-            half::f16::from_f64(number)
-        }
-    }
-    impl PatternFloat for half::bf16 {
-        fn from_f64(number: f64) -> half::bf16 {
-            half::bf16::from_f64(number)
-        }
+        }};
     }
 
     fn changes_of(dtype: DType) -> Vec<Change> {
         match dtype {
-            DType::Float16 => of_floats!(half::f16, f64::from(half::f16::EPSILON)),
-            DType::BFloat16 => of_floats!(half::bf16, f64::from(half::bf16::EPSILON)),
-            DType::Float32 => of_floats!(f32, f64::from(f32::EPSILON)),
-            DType::Float64 => of_floats!(f64, f64::EPSILON),
+            DType::Float16 => of_floats!(half::f16, half::f16::from_f64),
+            DType::BFloat16 => of_floats!(half::bf16, half::bf16::from_f64),
+            DType::Float32 => of_floats!(f32, |number| number as f32),
+            DType::Float64 => of_floats!(f64, |number| number),
             DType::Int8 => of_integers!(i8),
             DType::Int16 => of_integers!(i16),
             DType::Int32 => of_integers!(i32),

@@ -22,8 +22,8 @@ pub struct Card {
     name: String,
     context: Arc<CudaContext>,
     capability: (u32, u32),
-    /// How many bytes of its pool are in use.
-    pooled: AtomicU64,
+    /// How many bytes of its memory are in use.
+    used: AtomicU64,
     /// How many bytes the pool keeps at most, in use or free.
     kept: AtomicU64,
     /// Why the card can no longer be used.
@@ -64,8 +64,8 @@ impl Card {
         let capability = (major.unsigned_abs(), minor.unsigned_abs());
         // SAFETY: tracking is for cudarc's slices that several streams use. No such slice is made here.
         unsafe { context.disable_event_tracking() };
-        let (pooled, kept, lost, kernels) = Default::default();
-        Ok(Card { ordinal, name, context, capability, pooled, kept, lost, kernels })
+        let (used, kept, lost, kernels) = Default::default();
+        Ok(Card { ordinal, name, context, capability, used, kept, lost, kernels })
     }
 
     /// Its number among the cards that the driver shows to the process.
@@ -169,27 +169,18 @@ impl Card {
         Ok(self.kernels.get_or_init(|| Kernels { functions }))
     }
 
-    /// Notes that memory of the card's pool was allocated. The card's context is current.
-    pub(super) fn note_allocated(&self, bytes: usize) {
-        let before = self.pooled.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.keep_free_memory(before + bytes as u64);
-    }
-
-    /// Notes that memory of the card's pool was freed. The card's context is current.
-    pub(super) fn note_freed(&self, bytes: usize) {
-        let before = self.pooled.fetch_sub(bytes as u64, Ordering::Relaxed);
-        self.keep_free_memory(before - bytes as u64);
-    }
-
-    /// Lets the pool keep free memory beside the bytes that are in use, which the driver counts, too.
-    fn keep_free_memory(&self, in_use: u64) {
+    /// Notes that so many bytes more are in use, or fewer: the pool keeps free memory beside these, which the driver
+    /// counts, too. The card's context is current.
+    pub(super) fn note_used(&self, change: i64) {
+        let change = change.cast_unsigned();
+        let in_use = self.used.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
         let mut kept = (in_use / KEPT_BYTES + 2) * KEPT_BYTES;
-        if self.kept.swap(kept, Ordering::Relaxed) == kept {
+        if !self.has_pools() || self.kept.swap(kept, Ordering::Relaxed) == kept {
             return;
         }
         let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-        // SAFETY: the device has pools, and the attribute is a number of 64 bits. If it cannot be set, allocations are
-        // slower, without other effects.
+        // SAFETY: the device exists, and the attribute is a number of 64 bits. If it cannot be set, allocations are slower,
+        // without other effects.
         let _ = unsafe {
             result::device::get_default_mem_pool(self.context.cu_device()).and_then(|pool| {
                 result::mem_pool::set_attribute(pool, threshold, (&raw mut kept).cast())

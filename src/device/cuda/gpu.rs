@@ -170,11 +170,6 @@ impl Gpu {
         gpu.map_or(0, Gpu::used_bytes)
     }
 
-    /// Whether its memory comes from its card's pool.
-    pub(super) fn takes_from_cards_pool(&self) -> bool {
-        self.pool.is_none() && self.card().has_pools()
-    }
-
     /// Counts `bytes` as used. Fails if the limit does not allow them.
     pub(super) fn reserve(&self, bytes: usize) -> Result<()> {
         let bytes = bytes as u64;

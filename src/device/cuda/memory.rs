@@ -44,9 +44,7 @@ impl DeviceMemory {
         };
         match allocated {
             Ok(address) => {
-                if gpu.takes_from_cards_pool() {
-                    gpu.card().note_allocated(bytes);
-                }
+                gpu.card().note_used(bytes as i64);
                 Ok(DeviceMemory { gpu, address, bytes })
             }
             Err(error) => {
@@ -86,17 +84,15 @@ impl DeviceMemory {
         let _entered = card.enter()?;
         let freed = if card.has_pools() {
             // SAFETY: it was allocated on this stream, and all work that uses it was queued on the stream before.
-            let freed = unsafe { result::free_async(self.address, self.gpu.stream()) };
-            if freed.is_ok() && self.gpu.takes_from_cards_pool() {
-                card.note_freed(self.bytes);
-            }
-            freed
+            unsafe { result::free_async(self.address, self.gpu.stream()) }
         } else {
             self.gpu.synchronize()?;
             // SAFETY: it was allocated without a stream, and all work that uses it is done.
             unsafe { result::free_sync(self.address) }
         };
-        freed.map_err(|error| card.failed("freeing memory", error))
+        freed.map_err(|error| card.failed("freeing memory", error))?;
+        card.note_used(-(self.bytes as i64));
+        Ok(())
     }
 }
 

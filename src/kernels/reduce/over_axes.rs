@@ -5,10 +5,12 @@
 //! order within a chunk, chunks within a part, and parts in replica order. The result does not depend on which
 //! threads compute which chunks, or on the order in which memory is walked.
 
+use std::array;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use half::{bf16, f16};
+use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::executor::workers;
@@ -101,14 +103,9 @@ pub fn reduce_over_axes(
 }
 
 /// What elements are read as. Some types of elements share a number's loops.
-trait Number: Copy + Send + Sync + 'static {
-    /// The type of sums.
-    type Sum: Copy + Send + Sync;
-    /// The sum of no elements.
-    const ZERO: Self::Sum;
-
-    /// The number as a sum.
-    fn widen(self) -> Self::Sum;
+trait Number: Copy + Send + Sync + Into<Self::Sum> + 'static {
+    /// The type of sums, of which the default is that of no elements.
+    type Sum: Copy + Send + Sync + Default;
 
     /// The sum of two sums.
     fn add(left: Self::Sum, right: Self::Sum) -> Self::Sum;
@@ -121,17 +118,11 @@ trait Number: Copy + Send + Sync + 'static {
 }
 
 macro_rules! numbers {
-    ($($number:ty: $sum:ty = $zero:literal, |$left:ident, $right:ident| $add:expr, {
+    ($($number:ty: $sum:ty, |$left:ident, $right:ident| $add:expr, {
         $($dtype:ident: $element:ty => $convert:expr,)*
     })*) => {$(
         impl Number for $number {
             type Sum = $sum;
-            const ZERO: $sum = $zero;
-
-            #[inline(always)]
-            fn widen(self) -> $sum {
-                self.into()
-            }
 
             #[inline(always)]
             fn add($left: $sum, $right: $sum) -> $sum {
@@ -165,13 +156,13 @@ macro_rules! numbers {
 }
 
 numbers! {
-    f32: f64 = 0.0, |left, right| left + right, {
+    f32: f64, |left, right| left + right, {
         Float16: f16 => f16_to_f32,
         BFloat16: bf16 => bf16_to_f32,
     }
-    f64: f64 = 0.0, |left, right| left + right, {}
+    f64: f64, |left, right| left + right, {}
     // Sums of at most 64 bits that wrap, and of 16 bits that cannot reach the range's end.
-    i64: i64 = 0, |left, right| left.wrapping_add(right), {
+    i64: i64, |left, right| left.wrapping_add(right), {
         Int8: i8 => i64::from,
         UInt8: u8 => i64::from,
         Int16: i16 => i64::from,
@@ -180,7 +171,7 @@ numbers! {
         UInt32: u32 => i64::from,
     }
     // Exact sums: memory holds too few elements to reach the range's end.
-    i128: i128 = 0, |left, right| left + right, {
+    i128: i128, |left, right| left + right, {
         Int32: i32 => i128::from,
         UInt32: u32 => i128::from,
         Int64: i64 => i128::from,
@@ -278,11 +269,11 @@ fn reduce<N: Number>(
     let bytes = bytes.saturating_mul(parts[0].view.dtype().size()).saturating_add(size);
     workers::for_each_range(results, bytes, &|range| {
         for columns in blocks(range) {
-            let mut sums = [N::ZERO; COLUMNS];
+            let mut sums = [N::Sum::default(); COLUMNS];
             for part in parts {
-                let mut part_sums = [N::ZERO; COLUMNS];
+                let mut part_sums = [N::Sum::default(); COLUMNS];
                 for chunk in 0..part.chunks().count() {
-                    let mut chunk_sums = [N::ZERO; COLUMNS];
+                    let mut chunk_sums = [N::Sum::default(); COLUMNS];
                     let chunk_sums = &mut chunk_sums[..columns.len()];
                     sum_chunk::<N>(instructions, part, &columns, chunk, chunk_sums);
                     add_to::<N>(&mut part_sums, chunk_sums);
@@ -300,33 +291,21 @@ fn by_chunks<N: Number>(
     parts: &[AxesInput<'_>],
     columns: &Range<usize>,
 ) -> [N::Sum; COLUMNS] {
-    /// The workers' results. Each worker writes those of its own chunks.
-    struct ResultRows<A>(*mut [A; COLUMNS]);
-    // SAFETY: the pointer is used for rows that no two threads have in common.
-    unsafe impl<A: Send> Sync for ResultRows<A> {}
-    impl<A> ResultRows<A> {
-        fn row(&self, chunk: usize) -> *mut [A; COLUMNS] {
-            self.0.wrapping_add(chunk)
-        }
-    }
-
-    let mut sums = [N::ZERO; COLUMNS];
+    let mut sums = [N::Sum::default(); COLUMNS];
     for part in parts {
-        let mut chunk_sums = [[N::ZERO; COLUMNS]; MOST_CHUNKS];
-        let rows = ResultRows(chunk_sums.as_mut_ptr());
+        // Nobody waits: each row belongs to one chunk.
+        let rows: [_; MOST_CHUNKS] = array::from_fn(|_| Mutex::new([N::Sum::default(); COLUMNS]));
         let chunks = part.chunks();
         let bytes = chunks.size.saturating_mul(columns.len() * part.view.dtype().size());
         workers::for_each_task(chunks.count(), bytes, &|range| {
             for chunk in range {
-                // SAFETY: there are at most MOST_CHUNKS chunks, each in one range, and the array is
-                // not used for anything else until all ranges are done.
-                let row = unsafe { &mut *rows.row(chunk) };
-                sum_chunk::<N>(instructions, part, columns, chunk, &mut row[..columns.len()]);
+                let row = &mut rows[chunk].lock()[..columns.len()];
+                sum_chunk::<N>(instructions, part, columns, chunk, row);
             }
         });
-        let mut part_sums = [N::ZERO; COLUMNS];
-        for chunk_sums in &chunk_sums[..chunks.count()] {
-            add_to::<N>(&mut part_sums, &chunk_sums[..columns.len()]);
+        let mut part_sums = [N::Sum::default(); COLUMNS];
+        for row in &rows[..chunks.count()] {
+            add_to::<N>(&mut part_sums, &row.lock()[..columns.len()]);
         }
         add_to::<N>(&mut sums, &part_sums[..columns.len()]);
     }
@@ -355,27 +334,32 @@ fn sum_chunk<N: Number>(
     sums: &mut [N::Sum],
 ) {
     let elements = part.chunks().range(chunk);
-    match part.walk {
-        Walk::Results => dispatch(instructions, ByResult::<N> { part, columns, elements, sums }),
-        Walk::Across { results } => {
-            dispatch(instructions, Across::<N> { part, results, columns, elements, sums })
-        }
-    }
+    dispatch(instructions, ChunkSum::<N> { part, columns, elements, sums });
 }
 
-struct ByResult<'a, N: Number> {
+struct ChunkSum<'a, N: Number> {
     part: &'a AxesInput<'a>,
     columns: &'a Range<usize>,
     elements: Range<usize>,
     sums: &'a mut [N::Sum],
 }
 
-impl<N: Number> Kernel for ByResult<'_, N> {
+impl<N: Number> Kernel for ChunkSum<'_, N> {
     const WIDEST: InstructionSet = InstructionSet::Avx2;
 
     #[inline(always)]
     fn run(self, _: Instructions) {
-        let ByResult { part, columns, elements, sums } = self;
+        match self.part.walk {
+            Walk::Results => self.by_result(),
+            Walk::Across { results } => self.across(results),
+        }
+    }
+}
+
+impl<N: Number> ChunkSum<'_, N> {
+    #[inline(always)]
+    fn by_result(self) {
+        let ChunkSum { part, columns, elements, sums } = self;
         let mut buffers = ([MaybeUninit::uninit(); TILE], [MaybeUninit::uninit(); TILE]);
         for (sum, result) in sums.iter_mut().zip(columns.clone()) {
             for first in elements.clone().step_by(TILE) {
@@ -385,6 +369,34 @@ impl<N: Number> Kernel for ByResult<'_, N> {
                 let tile = unsafe { part.read(position..position + length, &mut buffers) };
                 *sum = N::add(*sum, sum_tile::<N>(tile));
             }
+        }
+    }
+
+    #[inline(always)]
+    fn across(self, results: usize) {
+        let ChunkSum { part, columns, elements, sums } = self;
+        let mut buffers = ([MaybeUninit::uninit(); COLUMNS], [MaybeUninit::uninit(); COLUMNS]);
+        for first in elements.clone().step_by(TILE) {
+            // For each column, the lanes of sums that `sum_tile` makes.
+            let mut lanes = [[N::Sum::default(); COLUMNS]; LANES];
+            for element in first..elements.end.min(first + TILE) {
+                let position = element * results + columns.start;
+                // SAFETY: as above.
+                let row: &[N] =
+                    unsafe { part.read(position..position + columns.len(), &mut buffers) };
+                for (lane, &element) in lanes[(element - first) % LANES].iter_mut().zip(row) {
+                    *lane = N::add(*lane, element.into());
+                }
+            }
+            let mut half = LANES / 2;
+            while half > 0 {
+                let (low, high) = lanes.split_at_mut(half);
+                for (low, high) in low.iter_mut().zip(high.iter()) {
+                    add_to::<N>(&mut low[..columns.len()], high);
+                }
+                half /= 2;
+            }
+            add_to::<N>(sums, &lanes[0]);
         }
     }
 }
@@ -420,16 +432,16 @@ impl AxesInput<'_> {
 #[inline(always)]
 fn sum_tile<N: Number>(tile: &[N]) -> N::Sum {
     let (rows, rest) = tile.as_chunks::<LANES>();
-    let mut sums = [N::ZERO; LANES];
+    let mut sums = [N::Sum::default(); LANES];
     for row in rows {
         for lane in 0..LANES {
-            sums[lane] = N::add(sums[lane], row[lane].widen());
+            sums[lane] = N::add(sums[lane], row[lane].into());
         }
     }
     // A copy: compilers keep sums in vectors that no other loop reads one by one.
     let mut lanes = sums;
     for (lane, &element) in lanes.iter_mut().zip(rest) {
-        *lane = N::add(*lane, element.widen());
+        *lane = N::add(*lane, element.into());
     }
     let mut half = LANES / 2;
     while half > 0 {
@@ -439,44 +451,4 @@ fn sum_tile<N: Number>(tile: &[N]) -> N::Sum {
         half /= 2;
     }
     lanes[0]
-}
-
-struct Across<'a, N: Number> {
-    part: &'a AxesInput<'a>,
-    results: usize,
-    columns: &'a Range<usize>,
-    elements: Range<usize>,
-    sums: &'a mut [N::Sum],
-}
-
-impl<N: Number> Kernel for Across<'_, N> {
-    const WIDEST: InstructionSet = InstructionSet::Avx2;
-
-    #[inline(always)]
-    fn run(self, _: Instructions) {
-        let Across { part, results, columns, elements, sums } = self;
-        let mut buffers = ([MaybeUninit::uninit(); COLUMNS], [MaybeUninit::uninit(); COLUMNS]);
-        for first in elements.clone().step_by(TILE) {
-            // For each column, the lanes of sums that `sum_tile` makes.
-            let mut lanes = [[N::ZERO; COLUMNS]; LANES];
-            for element in first..elements.end.min(first + TILE) {
-                let position = element * results + columns.start;
-                // SAFETY: as in `ByResult`.
-                let row: &[N] =
-                    unsafe { part.read(position..position + columns.len(), &mut buffers) };
-                for (lane, &element) in lanes[(element - first) % LANES].iter_mut().zip(row) {
-                    *lane = N::add(*lane, element.widen());
-                }
-            }
-            let mut half = LANES / 2;
-            while half > 0 {
-                let (low, high) = lanes.split_at_mut(half);
-                for (low, high) in low.iter_mut().zip(high.iter()) {
-                    add_to::<N>(&mut low[..columns.len()], high);
-                }
-                half /= 2;
-            }
-            add_to::<N>(sums, &lanes[0]);
-        }
-    }
 }
