@@ -3,12 +3,10 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use crate::checkpoint::atomic::failed;
-use crate::checkpoint::atomic::folder_of;
+use crate::checkpoint::atomic::{failed, folder_of};
 use crate::checkpoint::manager_options::ManagerOptions;
 use crate::checkpoint::numbers::read_number;
 use crate::checkpoint::parts::{remove_parts, save_of};

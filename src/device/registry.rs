@@ -9,9 +9,8 @@ mod table;
 use self::table::Registry;
 pub use self::table::{DeviceHold, MAX_LOGICAL_CPUS};
 use crate::device::cpu::memory;
-use crate::device::cuda;
 use crate::device::cuda::gpu::{Gpu, GpuAddress};
-use crate::device::{DeviceId, DeviceKind, MemoryInfo};
+use crate::device::{DeviceId, DeviceKind, MemoryInfo, cuda};
 use crate::error::{Error, Result};
 use crate::executor::affinity::{self, CpuSet};
 

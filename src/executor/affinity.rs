@@ -1,9 +1,8 @@
 //! Sets of processors: the processors that this process may use, their division among logical CPUs, and the binding of
 //! a thread to some of them.
 
-use std::fmt;
-use std::io;
 use std::sync::OnceLock;
+use std::{fmt, io};
 
 use crate::error::{Error, Result};
 

@@ -19,10 +19,9 @@
 //! start, and results are in the order of the items.
 
 use std::cell::Cell;
-use std::io;
-use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{io, mem};
 
 use rayon::iter::{
     IndexedParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, ParallelIterator,

@@ -6,8 +6,7 @@ use super::prelude::*;
 use crate::kernels::update::tiles::{MOST_SLOTS, Tile};
 use crate::optimizer::Optimizer;
 use crate::optimizer::custom::Custom;
-use crate::optimizer::rule::CustomUpdate;
-use crate::optimizer::rule::{Rates, Slot, WeightDecay};
+use crate::optimizer::rule::{CustomUpdate, Rates, Slot, WeightDecay};
 
 /// Neighbouring elements of a variable, which a custom rule is to update. Arrays have `count` elements
 /// of type `dtype`. Later versions may append fields.

@@ -3,8 +3,7 @@
 use super::hazard;
 use super::prelude::*;
 use crate::device::cuda::gpu;
-use crate::executor::shutdown;
-use crate::executor::workers;
+use crate::executor::{shutdown, workers};
 use crate::observe::log::{self, Level};
 use crate::tensor::blocks;
 

@@ -9,8 +9,7 @@
 //! as it happened to be. `tests/abi` keeps sizes and offsets.
 
 use std::mem::MaybeUninit;
-use std::ptr;
-use std::slice;
+use std::{ptr, slice};
 
 pub(crate) use umbo_macros::c_struct;
 

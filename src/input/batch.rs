@@ -2,13 +2,12 @@
 
 use crate::error::Result;
 use crate::input::batch_parameters::BatchParameters;
-use crate::input::batch_rows;
 use crate::input::dataset::{Dataset, Operation};
 use crate::input::facts::{Batched, Facts, RowFacts};
-use crate::input::gathered;
 use crate::input::numbering::Numbering;
 use crate::input::pass::{Pass, Pipeline};
 use crate::input::stack::Stack;
+use crate::input::{batch_rows, gathered};
 use crate::values::Value;
 
 impl Dataset {

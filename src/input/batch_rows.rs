@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
-use crate::error::memory;
+use crate::error::{Result, memory};
 use crate::input::batch_parameters::BatchParameters;
 use crate::input::cardinality::Cardinality;
 use crate::input::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};

@@ -1,8 +1,7 @@
 //! Datasets and the passes over them. A dataset describes where its elements come from and how they are transformed.
 
-use std::fmt;
-use std::slice;
 use std::sync::Arc;
+use std::{fmt, slice};
 
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::memory;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Operation};

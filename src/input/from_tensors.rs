@@ -7,10 +7,9 @@ use crate::error::memory::list;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Operation};
 use crate::input::facts::Facts;
-use crate::input::indexed;
-use crate::input::memory;
 use crate::input::pass::Pass;
 use crate::input::spec::{ElementSpec, LeafSpec, described};
+use crate::input::{indexed, memory};
 use crate::tensor::Tensor;
 use crate::values::Value;
 

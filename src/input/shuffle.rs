@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::error::Result;
-use crate::error::memory;
+use crate::error::{Result, memory};
 use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::error::memory::collect;
 use crate::input::element_buffer::{BufferPool, ElementBuffer};
-use crate::input::indexed;
-use crate::input::memory;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::spec::{ElementSpec, LeafSpec};
+use crate::input::{indexed, memory};
 use crate::tensor::{Layout, Tensor};
 use crate::values::Value;
 

@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::advice::{self, Cause};
-use super::clock;
 use super::log::{self, Level};
 use super::machine::Watch;
 pub use super::meter::{Meter, Opened};
@@ -21,7 +20,7 @@ pub use super::running::WatchedRun;
 pub use super::sample::{Clocks, ReplicaSample, Setup, StepPlace, StepSample};
 use super::summary::Summary;
 use super::trace::{self, Detail, Event};
-use super::watching;
+use super::{clock, watching};
 
 /// How many steps are kept.
 const KEPT: usize = 256;

@@ -6,8 +6,7 @@ pub use super::layout::MAX_REPLICAS;
 use super::layout::ReplicaLayout;
 use super::replica_threads::ThreadHook;
 use crate::cluster::communicator::Communicator;
-use crate::device::registry;
-use crate::device::{DeviceId, DeviceKind};
+use crate::device::{DeviceId, DeviceKind, registry};
 use crate::error::Result;
 use crate::executor::thread;
 

@@ -172,14 +172,19 @@ fn a_lock_around_the_callbacks_serialises_them() {
     if !has_two_processors() {
         return;
     }
-    let strategy = strategy(2);
-    let interpreter = Mutex::new(());
-    run(&strategy, 30, &|_| {
-        let _interpreter = interpreter.lock().unwrap();
-        burn(milliseconds(6));
-    });
-    let report = names(&strategy, &[Cause::Serialised]);
-    assert!(report.advice[0].text.contains("interpreter"), "{}", report.advice[0].text);
+    let report = || {
+        let (strategy, interpreter) = (strategy(2), Mutex::new(()));
+        run(&strategy, 30, &|_| {
+            let _interpreter = interpreter.lock().unwrap();
+            burn(milliseconds(6));
+        });
+        strategy.step_report().unwrap()
+    };
+    // Where other programs have the processors, the callbacks may hardly meet.
+    let tries: Vec<_> = (0..5).map(|_| report()).collect();
+    let found = tries.iter().find(|report| causes(report) == [Cause::Serialised]);
+    let found = found.unwrap_or_else(|| panic!("{}", tries[0].text()));
+    assert!(found.advice[0].text.contains("interpreter"), "{}", found.advice[0].text);
 }
 
 #[test]

@@ -172,6 +172,19 @@ static CHECK_MAYBE_UNUSED umbo_value *into_per_replica(int32_t count, umbo_value
     return value;
 }
 
+/* So many zeros for each replica. */
+static CHECK_MAYBE_UNUSED umbo_value *zeros_of_replicas(int32_t count, int64_t size) {
+    umbo_value *items[16];
+    int32_t index;
+    CHECK(count <= 16);
+    for (index = 0; index < count; index++) {
+        umbo_tensor *tensor = NULL;
+        CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &size, NULL, &tensor));
+        items[index] = into_value(tensor);
+    }
+    return into_per_replica(count, items);
+}
+
 /* One f32 scalar for each replica. */
 static CHECK_MAYBE_UNUSED umbo_value *per_replica_floats(int32_t count, const float *numbers) {
     umbo_value *items[16];

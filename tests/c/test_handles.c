@@ -115,15 +115,6 @@ int main(void) {
     CHECK(messages > 10000); /* one for each handle that was none */
     messages = 0;
     umbo_tensor_release(NULL);
-    umbo_value_release(NULL);
-    umbo_strategy_release(NULL);
-    umbo_variable_release(NULL);
-    umbo_dataset_release(NULL);
-    umbo_iterator_release(NULL);
-    umbo_gradients_release(NULL);
-    umbo_optimizer_release(NULL);
-    umbo_cancellation_release(NULL);
-    umbo_distributed_dataset_release(NULL);
 
     free(on_the_heap);
     CHECK(messages == 0);

@@ -27,18 +27,6 @@ static umbo_status shut_down(umbo_replica_context *context, const umbo_value *ar
     return umbo_shutdown();
 }
 
-static umbo_value *large_values(void) {
-    const int64_t size = LARGE;
-    umbo_value *items[REPLICAS];
-    int32_t replica;
-    for (replica = 0; replica < REPLICAS; replica++) {
-        umbo_tensor *tensor = NULL;
-        CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &size, NULL, &tensor));
-        items[replica] = into_value(tensor);
-    }
-    return into_per_replica(REPLICAS, items);
-}
-
 static umbo_dataset *ahead(void) {
     umbo_dataset *numbers = NULL, *prefetched = NULL;
     CHECK_OK(umbo_dataset_from_range(0, 1000, 1, &numbers));
@@ -138,7 +126,7 @@ static void *life(void *nothing) {
     CHECK_OK(umbo_set_worker_count(3));
     for (round = 0; round < 3; round++) {
         umbo_strategy *strategy = make_strategy(REPLICAS);
-        umbo_value *values = large_values(), *sum = NULL, *result = NULL, *element = NULL;
+        umbo_value *values = zeros_of_replicas(REPLICAS, LARGE), *sum = NULL, *result = NULL, *element = NULL;
         umbo_dataset *dataset = ahead();
         umbo_iterator *iterator = NULL;
         CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));

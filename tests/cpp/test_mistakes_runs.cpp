@@ -19,6 +19,13 @@ struct world {
     value pair = value::create_per_replica({one, one});
 };
 
+void create_over(std::vector<std::string> devices, std::int32_t replicas = 0) {
+    umbo::strategy_options how;
+    how.compute_devices = std::move(devices);
+    how.cpu_replicas = replicas;
+    umbo::strategy::create(how);
+}
+
 std::vector<mistake> mistakes() {
     // A world for each mistake, so that none meets what another has left.
     return {
@@ -260,19 +267,11 @@ std::vector<mistake> mistakes() {
          }},
         {"a negative number of replicas", umbo::status::invalid_argument,
          {"umbo_strategy_create", "options.cpu_replicas", "-2", "0 or more"},
-         [] {
-             umbo::strategy_options how;
-             how.cpu_replicas = -2;
-             umbo::strategy::create(how);
-         }},
+         [] { create_over({}, -2); }},
         {"a device that there is not", umbo::status::not_found,
          {"umbo_strategy_create", "compute_devices", "CPU:77", "CPU:0 to CPU:",
           "set the number of logical CPUs to 78"},
-         [] {
-             umbo::strategy_options how;
-             how.compute_devices = {"CPU:0", "CPU:77"};
-             umbo::strategy::create(how);
-         }},
+         [] { create_over({"CPU:0", "CPU:77"}); }},
         {"a device that is no name", umbo::status::invalid_argument,
          {"parameter_device", "'the large one'", "as in 'CPU:0'"},
          [] {
@@ -282,19 +281,10 @@ std::vector<mistake> mistakes() {
          }},
         {"a device twice", umbo::status::invalid_argument,
          {"compute_devices", "CPU:0 appears twice", "the CPU can be split into more logical devices"},
-         [] {
-             umbo::strategy_options how;
-             how.compute_devices = {"CPU:0", "CPU:0"};
-             umbo::strategy::create(how);
-         }},
+         [] { create_over({"CPU:0", "CPU:0"}); }},
         {"devices and a number of them", umbo::status::invalid_argument,
          {"cpu_replicas", "together with compute_devices", "give one of the two"},
-         [] {
-             umbo::strategy_options how;
-             how.compute_devices = {"CPU:0"};
-             how.cpu_replicas = 2;
-             umbo::strategy::create(how);
-         }},
+         [] { create_over({"CPU:0"}, 2); }},
         {"a function that is NULL", umbo::status::invalid_argument,
          {"umbo_strategy_run", "function", "is NULL", "a function is expected"},
          [] {

@@ -3,6 +3,7 @@
 #define UMBO_TESTS_FAULTS_H
 
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <umbo/all.h>
 
@@ -59,6 +60,19 @@ extern char array_file[64];
 
 /* A vector, matrix or scalar of `numbers`, as a tensor and as a value. */
 void make_tensor(int place, int32_t rank, int64_t rows, int64_t columns);
+
+/* ---- the passes of generators, which count what they have made */
+
+static inline umbo_status begin(void *user_data, void **pass) {
+    (void)user_data;
+    *pass = calloc(1, sizeof(int));
+    return *pass == NULL ? UMBO_STATUS_RESOURCE_EXHAUSTED : UMBO_OK;
+}
+
+static inline void end(void *pass, void *user_data) {
+    (void)user_data;
+    free(pass);
+}
 
 /* ---- judging calls */
 

@@ -1,6 +1,5 @@
 /* Input pipelines over elements of several tensors. Each transformation makes a dataset, of which a few
  * elements are taken. */
-#include <stdlib.h>
 
 #include "faults.h"
 
@@ -14,12 +13,6 @@ static umbo_status same(const umbo_value *element, void *user_data, umbo_value *
     return umbo_value_retain(element, result);
 }
 
-static umbo_status begin(void *user_data, void **pass) {
-    (void)user_data;
-    *pass = calloc(1, sizeof(int));
-    return *pass == NULL ? UMBO_STATUS_RESOURCE_EXHAUSTED : UMBO_OK;
-}
-
 static umbo_status generate(void *pass, void *user_data, umbo_value **element) {
     int *made = pass;
     (void)user_data;
@@ -27,11 +20,6 @@ static umbo_status generate(void *pass, void *user_data, umbo_value **element) {
     UMBO_TRY(umbo_value_retain(all.values[1], element));
     ++*made;
     return UMBO_OK;
-}
-
-static void end(void *pass, void *user_data) {
-    (void)user_data;
-    free(pass);
 }
 
 static umbo_status own_part(const umbo_input_context *context, void *user_data,

@@ -1,5 +1,4 @@
 /* A training program: variables, input, all optimizers, and what works on values across replicas. */
-#include <stdlib.h>
 
 #include "faults.h"
 
@@ -103,12 +102,6 @@ static umbo_status number_for(const umbo_value_context *context, void *user_data
     return umbo_value_retain(all.values[3], value);
 }
 
-static umbo_status begin(void *user_data, void **pass) {
-    (void)user_data;
-    *pass = calloc(1, sizeof(int));
-    return *pass == NULL ? UMBO_STATUS_RESOURCE_EXHAUSTED : UMBO_OK;
-}
-
 static umbo_status generate(void *pass, void *user_data, umbo_value **element) {
     int *made = pass;
     (void)user_data;
@@ -116,11 +109,6 @@ static umbo_status generate(void *pass, void *user_data, umbo_value **element) {
     UMBO_TRY(umbo_value_retain(all.values[2], element));
     ++*made;
     return UMBO_OK;
-}
-
-static void end(void *pass, void *user_data) {
-    (void)user_data;
-    free(pass);
 }
 
 static umbo_status initialize(const umbo_view *memory, void *user_data) {

@@ -1,10 +1,9 @@
 /* GPUs from C, over the tests' own driver: devices, the caller's own work on the stream, memory that
  * the caller owns, training with the bits of CPUs. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <math.h>
 
-#include "check.h"
+#include "gpu_memory.h"
 
 typedef int driver_result;
 typedef uint64_t device_address;
@@ -22,31 +21,18 @@ static driver_result (*driver_make_pool)(void **, const void *);
 static driver_result (*driver_pool_attribute)(void *, int, void *);
 static uint64_t (*ask)(const char *, char *, size_t);
 
-static void *found(void *library, const char *name) {
-    void *function = dlsym(library, name);
-    if (function == NULL) {
-        fprintf(stderr, "%s is not there: %s\n", name, dlerror());
-        exit(1);
-    }
-    return function;
-}
-
-#define FIND(variable, name) (*(void **)&(variable) = found(library, name))
-
 static void find_driver(void) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    CHECK(library != NULL);
-    FIND(driver_alloc, "cuMemAlloc_v2");
-    FIND(driver_free, "cuMemFree_v2");
-    FIND(driver_to_host, "cuMemcpyDtoHAsync_v2");
-    FIND(driver_to_device, "cuMemcpyHtoDAsync_v2");
-    FIND(driver_synchronize, "cuStreamSynchronize");
-    FIND(driver_retain, "cuDevicePrimaryCtxRetain");
-    FIND(driver_make_current, "cuCtxSetCurrent");
-    FIND(driver_make_stream, "cuStreamCreate");
-    FIND(driver_make_pool, "cuMemPoolCreate");
-    FIND(driver_pool_attribute, "cuMemPoolGetAttribute");
-    FIND(ask, "fake_cuda_ask");
+    DRIVER_FUNCTION(driver_alloc, "cuMemAlloc_v2");
+    DRIVER_FUNCTION(driver_free, "cuMemFree_v2");
+    DRIVER_FUNCTION(driver_to_host, "cuMemcpyDtoHAsync_v2");
+    DRIVER_FUNCTION(driver_to_device, "cuMemcpyHtoDAsync_v2");
+    DRIVER_FUNCTION(driver_synchronize, "cuStreamSynchronize");
+    DRIVER_FUNCTION(driver_retain, "cuDevicePrimaryCtxRetain");
+    DRIVER_FUNCTION(driver_make_current, "cuCtxSetCurrent");
+    DRIVER_FUNCTION(driver_make_stream, "cuStreamCreate");
+    DRIVER_FUNCTION(driver_make_pool, "cuMemPoolCreate");
+    DRIVER_FUNCTION(driver_pool_attribute, "cuMemPoolGetAttribute");
+    DRIVER_FUNCTION(ask, "fake_cuda_ask");
 }
 
 /* What GPU:0 works on. */

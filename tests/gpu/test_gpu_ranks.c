@@ -1,8 +1,8 @@
 /* Ranks with variables on GPUs, as processes over the tests' own driver, and functions that take addresses of GPU
  * memory: the weights are those of one process on CPUs. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 
+#include "gpu_memory.h"
 #include "ranks.h"
 
 #include "train.h"
@@ -15,22 +15,12 @@ static int (*copy_up)(device_address, const void *, size_t);
 static int (*synchronize)(void *);
 static uint64_t (*ask)(const char *, char *, size_t);
 
-static void *found(void *library, const char *name) {
-    void *function = dlsym(library, name);
-    CHECK(function != NULL);
-    return function;
-}
-
-#define FIND(variable, name) (*(void **)&(variable) = found(library, name))
-
 static void find_driver(void) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    CHECK(library != NULL);
-    FIND(attribute_of, "cuPointerGetAttribute");
-    FIND(copy_down, "cuMemcpyDtoH_v2");
-    FIND(copy_up, "cuMemcpyHtoD_v2");
-    FIND(synchronize, "cuStreamSynchronize");
-    FIND(ask, "fake_cuda_ask");
+    DRIVER_FUNCTION(attribute_of, "cuPointerGetAttribute");
+    DRIVER_FUNCTION(copy_down, "cuMemcpyDtoH_v2");
+    DRIVER_FUNCTION(copy_up, "cuMemcpyHtoD_v2");
+    DRIVER_FUNCTION(synchronize, "cuStreamSynchronize");
+    DRIVER_FUNCTION(ask, "fake_cuda_ask");
 }
 
 /* A communicator over another one, which takes addresses of GPU memory, too. */

@@ -1,26 +1,22 @@
-/*
- * A CUDA driver that makes several cards of one: the tests' own driver shows what happens on many cards, and this one lets
- * the same tests run on the card of a machine that has only one.
+/* A CUDA driver that makes several cards of one, so that tests of many run on the card of a machine that has one.
  *
- * It lies where a process looks for libcuda.so.1 and hands each call to the driver that ONE_CARD_DRIVER names. Card 0 is
- * the card with its primary context; each further one is the same card with a context of its own, so work in one context
- * that uses memory of another without a copy fails as it does on two cards. FAKE_CUDA_DEVICES says how many there are, as
- * it does for the tests' own driver.
+ * It lies where a process looks for libcuda.so.1 and hands each call to the driver that ONE_CARD_DRIVER names. Card 0
+ * has the card's primary context; each further one is the same card with a context of its own, so work in one context
+ * that uses memory of another without a copy fails as on two cards. FAKE_CUDA_DEVICES says how many there are.
  *
- * It knows the functions that Umbo uses, as the tests' own driver does, and answers that driver's questions: it counts the
- * memory that is alive, finds no mistakes and lets no call fail.
- */
+ * It knows the functions that Umbo uses, as the tests' own driver does, and answers that driver's questions: it counts
+ * the memory that is alive, finds no mistakes and lets no call fail. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUCCESS = 0, INVALID_VALUE = 1, INVALID_DEVICE = 101, MOST = 64 };
+enum { SUCCESS = 0, INVALID_DEVICE = 101, MOST = 64 };
 
 typedef void *handle;
-typedef unsigned long long address;
 typedef unsigned int number;
 
 typedef struct {
@@ -43,7 +39,7 @@ typedef struct {
 
 static void *driver;
 static int cards;
-static atomic_ullong alive;
+static atomic_llong alive;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -55,15 +51,11 @@ static void start(void) {
   const char *path = getenv("ONE_CARD_DRIVER");
   const char *count = getenv("FAKE_CUDA_DEVICES");
   driver = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-  if (!driver) {
-    fprintf(stderr, "one_card: ONE_CARD_DRIVER names no driver: %s\n", path ? dlerror() : "it is not set");
-    exit(1);
-  }
   cards = count ? atoi(count) : 1;
-  if (cards < 1 || cards > MOST) {
-    fprintf(stderr, "one_card: ONE_CARD_COUNT is %s; it can be 1 to %d\n", count, (int)MOST);
-    exit(1);
-  }
+  if (driver && cards >= 1 && cards <= MOST) return;
+  fprintf(stderr, "one_card: ONE_CARD_DRIVER: %s; FAKE_CUDA_DEVICES: %s, of 1 to %d\n", driver ? path : "no driver",
+          count ? count : "1", (int)MOST);
+  exit(1);
 }
 
 /* A function of the driver below. */
@@ -80,98 +72,36 @@ static void *below(const char *name) {
 /* Declares a function's type, and looks the function up when it is called first. */
 #define BELOW(name, ...)                            \
   static int (*function)(__VA_ARGS__);              \
-  if (!function) {                                  \
-    *(void **)&function = below(#name);             \
+  if (!function) *(void **)&function = below(#name);
+
+/* Arguments are numbers and addresses, at most six, which lie in registers: what a function does not have goes along.
+ * `change` is how much more memory is alive after it. */
+typedef uintptr_t word;
+#define COUNT_DOWN(name, change)                                          \
+  int name(word a, word b, word c, word d, word e, word f) {              \
+    BELOW(name, word, word, word, word, word, word)                       \
+    int code = function(a, b, c, d, e, f);                                \
+    if (code == SUCCESS) alive += (change);                               \
+    return code;                                                          \
   }
+#define HAND_DOWN(name) COUNT_DOWN(name, 0)
+COUNT_DOWN(cuMemAlloc_v2, 1) COUNT_DOWN(cuMemAllocAsync, 1) COUNT_DOWN(cuMemAllocFromPoolAsync, 1)
+COUNT_DOWN(cuMemFree_v2, -1) COUNT_DOWN(cuMemFreeAsync, -1)
+HAND_DOWN(cuInit) HAND_DOWN(cuGetErrorName) HAND_DOWN(cuGetErrorString) HAND_DOWN(cuCtxSetCurrent)
+HAND_DOWN(cuCtxGetCurrent) HAND_DOWN(cuCtxSynchronize) HAND_DOWN(cuStreamCreate) HAND_DOWN(cuStreamDestroy_v2)
+HAND_DOWN(cuStreamQuery) HAND_DOWN(cuStreamSynchronize) HAND_DOWN(cuStreamWaitEvent) HAND_DOWN(cuStreamGetCtx)
+HAND_DOWN(cuLaunchHostFunc) HAND_DOWN(cuEventCreate) HAND_DOWN(cuEventDestroy_v2) HAND_DOWN(cuEventRecord)
+HAND_DOWN(cuEventSynchronize) HAND_DOWN(cuEventElapsedTime) HAND_DOWN(cuMemGetInfo_v2) HAND_DOWN(cuMemHostAlloc)
+HAND_DOWN(cuMemFreeHost) HAND_DOWN(cuPointerGetAttribute) HAND_DOWN(cuMemcpyHtoD_v2) HAND_DOWN(cuMemcpyHtoDAsync_v2)
+HAND_DOWN(cuMemcpyDtoH_v2) HAND_DOWN(cuMemcpyDtoHAsync_v2) HAND_DOWN(cuMemcpyDtoDAsync_v2)
+HAND_DOWN(cuMemcpyPeerAsync) HAND_DOWN(cuMemsetD8Async) HAND_DOWN(cuMemPoolGetAttribute)
+HAND_DOWN(cuMemPoolSetAttribute) HAND_DOWN(cuMemPoolTrimTo) HAND_DOWN(cuModuleLoadData)
+HAND_DOWN(cuModuleGetFunction)
 
-#define HAND_DOWN_0(name) \
-  int name(void) { BELOW(name, void) return function(); }
-#define HAND_DOWN_1(name, A) \
-  int name(A a) { BELOW(name, A) return function(a); }
-#define HAND_DOWN_2(name, A, B) \
-  int name(A a, B b) { BELOW(name, A, B) return function(a, b); }
-#define HAND_DOWN_3(name, A, B, C) \
-  int name(A a, B b, C c) { BELOW(name, A, B, C) return function(a, b, c); }
-#define HAND_DOWN_4(name, A, B, C, D) \
-  int name(A a, B b, C c, D d) { BELOW(name, A, B, C, D) return function(a, b, c, d); }
-#define HAND_DOWN_6(name, A, B, C, D, E, F) \
-  int name(A a, B b, C c, D d, E e, F f) { BELOW(name, A, B, C, D, E, F) return function(a, b, c, d, e, f); }
-
-HAND_DOWN_1(cuInit, number)
-HAND_DOWN_2(cuGetErrorName, int, const char **)
-HAND_DOWN_2(cuGetErrorString, int, const char **)
-HAND_DOWN_1(cuCtxSetCurrent, handle)
-HAND_DOWN_1(cuCtxGetCurrent, handle *)
-HAND_DOWN_0(cuCtxSynchronize)
-HAND_DOWN_2(cuStreamCreate, handle *, number)
-HAND_DOWN_1(cuStreamDestroy_v2, handle)
-HAND_DOWN_1(cuStreamQuery, handle)
-HAND_DOWN_1(cuStreamSynchronize, handle)
-HAND_DOWN_3(cuStreamWaitEvent, handle, handle, number)
-HAND_DOWN_2(cuStreamGetCtx, handle, handle *)
-HAND_DOWN_3(cuLaunchHostFunc, handle, handle, handle)
-HAND_DOWN_2(cuEventCreate, handle *, number)
-HAND_DOWN_1(cuEventDestroy_v2, handle)
-HAND_DOWN_2(cuEventRecord, handle, handle)
-HAND_DOWN_1(cuEventSynchronize, handle)
-HAND_DOWN_3(cuEventElapsedTime, float *, handle, handle)
-HAND_DOWN_2(cuMemGetInfo_v2, size_t *, size_t *)
-HAND_DOWN_3(cuMemHostAlloc, handle *, size_t, number)
-HAND_DOWN_1(cuMemFreeHost, handle)
-HAND_DOWN_3(cuPointerGetAttribute, handle, int, address)
-HAND_DOWN_3(cuMemcpyHtoD_v2, address, const void *, size_t)
-HAND_DOWN_4(cuMemcpyHtoDAsync_v2, address, const void *, size_t, handle)
-HAND_DOWN_3(cuMemcpyDtoH_v2, handle, address, size_t)
-HAND_DOWN_4(cuMemcpyDtoHAsync_v2, handle, address, size_t, handle)
-HAND_DOWN_4(cuMemcpyDtoDAsync_v2, address, address, size_t, handle)
-HAND_DOWN_6(cuMemcpyPeerAsync, address, handle, address, handle, size_t, handle)
-HAND_DOWN_4(cuMemsetD8Async, address, unsigned char, size_t, handle)
-HAND_DOWN_3(cuMemPoolGetAttribute, handle, int, handle)
-HAND_DOWN_3(cuMemPoolSetAttribute, handle, int, handle)
-HAND_DOWN_2(cuMemPoolTrimTo, handle, size_t)
-HAND_DOWN_2(cuModuleLoadData, handle *, const void *)
-HAND_DOWN_3(cuModuleGetFunction, handle *, handle, const char *)
-
-int cuLaunchKernel(handle kernel, number grid_x, number grid_y, number grid_z, number block_x, number block_y, number block_z,
-                   number shared, handle stream, void **parameters, void **list) {
+int cuLaunchKernel(handle kernel, number grid_x, number grid_y, number grid_z, number block_x, number block_y,
+                   number block_z, number shared, handle stream, void **parameters, void **list) {
   BELOW(cuLaunchKernel, handle, number, number, number, number, number, number, number, handle, void **, void **)
   return function(kernel, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters, list);
-}
-
-/* Counts what is alive. */
-static int made(int code) {
-  alive += code == SUCCESS;
-  return code;
-}
-
-static int freed(int code) {
-  alive -= code == SUCCESS;
-  return code;
-}
-
-int cuMemAlloc_v2(address *at, size_t bytes) {
-  BELOW(cuMemAlloc_v2, address *, size_t)
-  return made(function(at, bytes));
-}
-
-int cuMemAllocAsync(address *at, size_t bytes, handle stream) {
-  BELOW(cuMemAllocAsync, address *, size_t, handle)
-  return made(function(at, bytes, stream));
-}
-
-int cuMemAllocFromPoolAsync(address *at, size_t bytes, handle pool, handle stream) {
-  BELOW(cuMemAllocFromPoolAsync, address *, size_t, handle, handle)
-  return made(function(at, bytes, pool, stream));
-}
-
-int cuMemFree_v2(address at) {
-  BELOW(cuMemFree_v2, address)
-  return freed(function(at));
-}
-
-int cuMemFreeAsync(address at, handle stream) {
-  BELOW(cuMemFreeAsync, address, handle)
-  return freed(function(at, stream));
 }
 
 /* Whether there is such a card. */
@@ -183,64 +113,56 @@ static int is_card(int device) {
 int cuDeviceGetCount(int *count) {
   BELOW(cuDeviceGetCount, int *)
   int code = function(count);
-  if (code == SUCCESS && *count > 0) {
-    *count = cards;
-  }
+  if (code == SUCCESS && *count > 0) *count = cards;
   return code;
 }
 
 int cuDeviceGet(int *device, int ordinal) {
   BELOW(cuDeviceGet, int *, int)
   int code = function(device, 0);
-  if (code != SUCCESS) {
-    return code;
-  }
-  if (!is_card(ordinal)) {
-    return INVALID_DEVICE;
-  }
+  if (code != SUCCESS) return code;
+  if (!is_card(ordinal)) return INVALID_DEVICE;
   *device = ordinal;
   return SUCCESS;
 }
 
-int cuDeviceGetName(char *name, int room, int device) {
-  BELOW(cuDeviceGetName, char *, int, int)
-  return is_card(device) ? function(name, room, 0) : INVALID_DEVICE;
-}
-
-int cuDeviceGetAttribute(int *value, int attribute, int device) {
-  BELOW(cuDeviceGetAttribute, int *, int, int)
-  return is_card(device) ? function(value, attribute, 0) : INVALID_DEVICE;
-}
+/* A question about a card is one about the card. */
+#define ON_THE_CARD(name, A, B)                                           \
+  int name(A a, B b, int device) {                                        \
+    BELOW(name, A, B, int)                                                \
+    return is_card(device) ? function(a, b, 0) : INVALID_DEVICE;          \
+  }
+ON_THE_CARD(cuDeviceGetName, char *, int)
+ON_THE_CARD(cuDeviceGetAttribute, int *, int)
 
 int cuDeviceGetDefaultMemPool(handle *pool, int device) {
   BELOW(cuDeviceGetDefaultMemPool, handle *, int)
   return is_card(device) ? function(pool, 0) : INVALID_DEVICE;
 }
 
+static int create(handle *context) {
+  BELOW(cuCtxCreate_v2, handle *, number, int)
+  return function(context, 0, 0);
+}
+
+/* A new context is the thread's current one, which a retained one is not. */
+static int leave(void) {
+  BELOW(cuCtxPopCurrent_v2, handle *)
+  handle current;
+  return function(&current);
+}
+
+static int destroy(handle context) {
+  BELOW(cuCtxDestroy_v2, handle)
+  return function(context);
+}
+
 int cuDevicePrimaryCtxRetain(handle *context, int device) {
   BELOW(cuDevicePrimaryCtxRetain, handle *, int)
-  if (!is_card(device)) {
-    return INVALID_DEVICE;
-  }
-  if (device == 0) {
-    return function(context, 0);
-  }
-  static int (*create)(handle *, number, int);
-  static int (*pop)(handle *);
-  if (!create) {
-    *(void **)&create = below("cuCtxCreate_v2");
-    *(void **)&pop = below("cuCtxPopCurrent_v2");
-  }
-  int code = SUCCESS;
+  if (!is_card(device) || device == 0) return device == 0 ? function(context, 0) : INVALID_DEVICE;
   pthread_mutex_lock(&lock);
-  if (others[device].holders == 0) {
-    handle current;
-    code = create(&others[device].context, 0, 0);
-    /* It has become the thread's current one, which retaining does not do. */
-    if (code == SUCCESS) {
-      code = pop(&current);
-    }
-  }
+  int code = others[device].holders > 0 ? SUCCESS : create(&others[device].context);
+  if (code == SUCCESS && others[device].holders == 0) code = leave();
   if (code == SUCCESS) {
     others[device].holders += 1;
     *context = others[device].context;
@@ -251,23 +173,9 @@ int cuDevicePrimaryCtxRetain(handle *context, int device) {
 
 int cuDevicePrimaryCtxRelease_v2(int device) {
   BELOW(cuDevicePrimaryCtxRelease_v2, int)
-  if (!is_card(device)) {
-    return INVALID_DEVICE;
-  }
-  if (device == 0) {
-    return function(0);
-  }
-  static int (*destroy)(handle);
-  if (!destroy) {
-    *(void **)&destroy = below("cuCtxDestroy_v2");
-  }
-  int code = SUCCESS;
+  if (!is_card(device) || device == 0) return device == 0 ? function(0) : INVALID_DEVICE;
   pthread_mutex_lock(&lock);
-  if (others[device].holders == 0) {
-    code = INVALID_VALUE;
-  } else if (--others[device].holders == 0) {
-    code = destroy(others[device].context);
-  }
+  int code = --others[device].holders == 0 ? destroy(others[device].context) : SUCCESS;
   pthread_mutex_unlock(&lock);
   return code;
 }
@@ -285,9 +193,7 @@ int cuMemPoolSetAccess(handle pool, const pool_access *list, size_t count) {
     pool_access own = list[index];
     own.at.id = 0;
     int code = function(pool, &own, 1);
-    if (code != SUCCESS) {
-      return code;
-    }
+    if (code != SUCCESS) return code;
   }
   return SUCCESS;
 }
@@ -300,8 +206,6 @@ int cuMemPoolGetAccess(int *flags, handle pool, const location *at) {
 
 /* What tests ask their own driver. */
 unsigned long long fake_cuda_ask(const char *question, char *text, size_t room) {
-  if (room > 0) {
-    text[0] = 0;
-  }
-  return strcmp(question, "live memory") == 0 ? alive : 0;
+  if (room > 0) text[0] = 0;
+  return strcmp(question, "live memory") == 0 ? (unsigned long long)alive : 0;
 }

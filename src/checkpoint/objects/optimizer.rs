@@ -11,10 +11,9 @@ use crate::checkpoint::saveable::{
     Later, Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable,
 };
 use crate::error::Result;
-use crate::optimizer::Gradients;
-use crate::optimizer::Optimizer;
 use crate::optimizer::rule::Running;
 use crate::optimizer::saved::{DynamicLossScale, OptimizerState, VariableState};
+use crate::optimizer::{Gradients, Optimizer};
 use crate::values::variable::Variable;
 
 impl Saveable for Optimizer {

@@ -2,10 +2,9 @@
 //! a deadline, and gives it up by ending the communicator.
 
 use std::ffi::{c_int, c_void};
-use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{ptr, thread};
 
 use super::functions::{Comm, Config, Functions, IN_PROGRESS, SUCCESS, UINT8, UniqueId};
 use crate::device::cuda::gpu::Gpu;

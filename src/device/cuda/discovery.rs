@@ -9,8 +9,7 @@ use std::sync::OnceLock;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::{CudaContext, sys};
 
-use super::card::check_card;
-use super::card::with_primary;
+use super::card::{check_card, with_primary};
 use super::failure::{explain, guarded};
 use crate::device::MemoryInfo;
 use crate::error::{Error, Result};

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cudarc::driver::result;
-use cudarc::driver::{CudaEvent, sys};
+use cudarc::driver::{CudaEvent, result, sys};
 
 use super::card::Card;
 use super::external;

@@ -9,8 +9,7 @@ use super::card::Card;
 use super::timeline::{MOST, Noted, Timeline};
 use crate::device::DeviceId;
 use crate::error::Result;
-use crate::observe;
-use crate::observe::trace;
+use crate::observe::{self, trace};
 use parking_lot::Mutex;
 
 /// The stream of a logical GPU.

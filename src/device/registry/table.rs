@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::device::cuda;
 use crate::device::logical_gpus::{LogicalGpus, MAX_PER_CARD};
 use crate::device::name::DeviceName;
-use crate::device::{DeviceId, DeviceKind, MemoryInfo};
+use crate::device::{DeviceId, DeviceKind, MemoryInfo, cuda};
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
 

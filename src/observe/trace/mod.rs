@@ -28,11 +28,10 @@ pub(super) use event::Detail;
 pub(crate) use event::Event;
 pub(crate) use row::record_row;
 
-use super::clock;
 use super::log::{self, Level};
 use super::machine::Watch;
 use super::processes::Usage;
-use super::watching;
+use super::{clock, watching};
 use crate::error::{Error, Result};
 
 /// The number of events that a thread keeps until they are written.

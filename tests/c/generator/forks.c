@@ -128,18 +128,6 @@ static void *train(void *unused) {
     return unused;
 }
 
-static umbo_value *make_values(void) {
-    const int64_t size = SIZE;
-    umbo_value *items[REPLICAS];
-    int replica;
-    for (replica = 0; replica < REPLICAS; replica++) {
-        umbo_tensor *tensor = NULL;
-        CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &size, NULL, &tensor));
-        items[replica] = into_value(tensor);
-    }
-    return into_per_replica(REPLICAS, items);
-}
-
 int main(void) {
     const int forks = getenv("UMBO_TEST_UNDER_VALGRIND") != NULL ? 5 : FORKS;
     const int64_t rows = 100;
@@ -167,7 +155,7 @@ int main(void) {
 
     strategy = make_strategy(REPLICAS);
     variable = make_variable(strategy, 0, UMBO_AGGREGATION_MEAN);
-    values = make_values();
+    values = zeros_of_replicas(REPLICAS, SIZE);
     CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &rows, NULL, &tensor));
     elements = into_value(tensor);
     CHECK_OK(umbo_dataset_from_tensor_slices(elements, &dataset));

@@ -15,7 +15,7 @@ impl Session<'_> {
             "forget" => self.reports.clear(),
             "seed" => self.reseed(rest.parse().expect("a seed is a number")),
             "fault" => self.faults.set(rest).expect("FUNCTION:NUMBER:CODE,..."),
-            "calls" => return self.faults.calls(rest),
+            "calls" => return self.faults.count(rest),
             "injected" => return self.faults.injected(),
             "moved" => return self.moved.named(rest),
             "live" => return self.live(rest),

@@ -42,6 +42,21 @@ pub struct Driver {
 }
 
 impl Driver {
+    /// The failure that this call, or `operation` when it runs, is to meet, if any. A sticky code breaks the current
+    /// context. The error of an operation always breaks its own: there is no call that could return it otherwise.
+    pub fn fault_in(&mut self, function: &'static str) -> Option<Code> {
+        if function == "operation" {
+            return self.faults.at(function).map(Code);
+        }
+        let code = Code(self.faults.in_call(function)?);
+        if code.is_sticky()
+            && let Ok(context) = self.current()
+        {
+            self.fail_context(context, code);
+        }
+        Some(code)
+    }
+
     pub fn new() -> Driver {
         let settings = Settings::from_environment();
         let memory = (0..settings.devices).map(|device| settings.memory_of(device)).collect();

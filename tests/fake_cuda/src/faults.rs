@@ -1,49 +1,46 @@
-//! Failures on demand: any call, or any operation when it runs, can be made to fail.
+//! Failures on demand, of the tests' CUDA driver and of their NCCL: any call, or anything else that has a name when it
+//! happens, can be made to fail.
 //!
-//! A fault is written `FUNCTION:NUMBER:CODE`: the NUMBER-th call, from 1, of the function fails with the
-//! code; `*` stands for all functions together, `operation` for operations when they run. NUMBER 0 lets
-//! every call fail. With a sticky code the current context (of an operation: its own) is of no more use.
-//! Several faults are separated by commas.
+//! A fault is written `NAME:NUMBER:CODE`: the NUMBER-th time, from 1, that NAME comes it fails with the code; `*` stands for
+//! all calls together. NUMBER 0 lets it fail every time. Several faults are separated by commas.
 
 use std::collections::HashMap;
-
-use crate::codes::Code;
-use crate::driver::Driver;
+use std::ffi::c_int;
 
 struct Fault {
-    function: String,
+    name: String,
     number: u64,
-    code: Code,
+    code: c_int,
 }
 
-/// What is to fail, and how often each function was called.
+/// What is to fail, and how often each thing came.
 #[derive(Default)]
 pub struct Faults {
     wanted: Vec<Fault>,
-    calls: HashMap<&'static str, u64>,
-    all: u64,
+    counts: HashMap<&'static str, u64>,
+    calls: u64,
     injected: u64,
 }
 
 impl Faults {
-    /// Sets what is to fail, and counts calls from zero. An empty text sets nothing.
+    /// Sets what is to fail, and counts from zero. An empty text sets nothing.
     pub fn set(&mut self, text: &str) -> Option<()> {
         let mut wanted = vec![];
         for fault in text.split(',').filter(|fault| !fault.is_empty()) {
             let mut parts = fault.split(':');
-            let (function, number, code) = (parts.next()?.into(), parts.next()?, parts.next()?);
-            let (number, code) = (number.parse().ok()?, Code(code.parse().ok()?));
-            wanted.push(Fault { function, number, code });
+            let (name, number, code) = (parts.next()?, parts.next()?, parts.next()?);
+            let (number, code) = (number.parse().ok()?, code.parse().ok()?);
+            wanted.push(Fault { name: name.into(), number, code });
         }
         *self = Faults { wanted, ..Faults::default() };
         Some(())
     }
 
-    /// How often a function was called; with `*` all of them but operations.
-    pub fn calls(&self, function: &str) -> u64 {
-        match function {
-            "*" => self.all,
-            _ => self.calls.get(function).copied().unwrap_or(0),
+    /// How often something came; with `*` all calls.
+    pub fn count(&self, name: &str) -> u64 {
+        match name {
+            "*" => self.calls,
+            _ => self.counts.get(name).copied().unwrap_or(0),
         }
     }
 
@@ -52,38 +49,33 @@ impl Faults {
         self.injected
     }
 
-    /// The fault that this call meets.
-    fn meet(&mut self, function: &'static str) -> Option<Code> {
-        let operation = function == "operation";
-        let count = self.calls.entry(function).or_default();
+    /// The code that a call is to fail with.
+    pub fn in_call(&mut self, name: &'static str) -> Option<c_int> {
+        self.calls += 1;
+        self.meet(name, Some(self.calls))
+    }
+
+    /// The code of what is to happen now that `name`, which is no call, has come once more.
+    pub fn at(&mut self, name: &'static str) -> Option<c_int> {
+        self.meet(name, None)
+    }
+
+    fn meet(&mut self, name: &'static str, call: Option<u64>) -> Option<c_int> {
+        let count = self.counts.entry(name).or_default();
         *count += 1;
         let count = *count;
-        self.all += u64::from(!operation);
-        let all = self.all;
         let hit = self.wanted.iter().find(|fault| {
-            let number = match fault.function.as_str() {
-                "*" if !operation => all,
-                name if name == function => count,
-                _ => return false,
-            };
-            fault.number == 0 || fault.number == number
+            let number =
+                if fault.name == "*" { call } else { (fault.name == name).then_some(count) };
+            number.is_some_and(|number| [0, number].contains(&fault.number))
         })?;
         self.injected += 1;
         Some(hit.code)
     }
-}
 
-impl Driver {
-    /// The failure that this call is to meet, if any. The error of an operation always breaks its
-    /// context: there is no call that could return it otherwise.
-    pub fn fault_in(&mut self, function: &'static str) -> Option<Code> {
-        let code = self.faults.meet(function)?;
-        if code.is_sticky()
-            && function != "operation"
-            && let Ok(context) = self.current()
-        {
-            self.fail_context(context, code);
-        }
-        Some(code)
+    /// Whether something holds as long as these faults do.
+    #[allow(dead_code, reason = "NCCL alone asks")]
+    pub fn holds(&self, name: &str) -> bool {
+        self.wanted.iter().any(|fault| fault.name == name)
     }
 }

@@ -141,29 +141,22 @@ fn begin(
     group::note(fault.unwrap_or_else(|| nccl.add(name, end, memory, stream)))
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn ncclSend(
-    from: u64,
-    count: usize,
-    datatype: c_int,
-    peer: c_int,
-    comm: usize,
-    stream: *mut c_void,
-) -> c_int {
-    begin("ncclSend", (comm, peer), (from, count, datatype), stream)
+macro_rules! part_of_an_exchange {
+    ($($name:ident)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name(
+            memory: u64,
+            count: usize,
+            datatype: c_int,
+            peer: c_int,
+            comm: usize,
+            stream: *mut c_void,
+        ) -> c_int {
+            begin(stringify!($name), (comm, peer), (memory, count, datatype), stream)
+        }
+    )*};
 }
-
-#[unsafe(no_mangle)]
-extern "C" fn ncclRecv(
-    to: u64,
-    count: usize,
-    datatype: c_int,
-    peer: c_int,
-    comm: usize,
-    stream: *mut c_void,
-) -> c_int {
-    begin("ncclRecv", (comm, peer), (to, count, datatype), stream)
-}
+part_of_an_exchange! { ncclSend ncclRecv }
 
 /// # Safety
 /// `text` ends with a zero.

@@ -15,6 +15,7 @@ mod api;
 mod comm;
 mod control;
 mod cuda;
+#[path = "../../fake_cuda/src/faults.rs"]
 mod faults;
 mod group;
 mod nccl;
