@@ -162,7 +162,7 @@ test-rust: build-rust
 	@# Make's pipe for jobs does not reach what tests start, which would warn that it is gone.
 	@unset MAKEFLAGS; $(cargo_test) --test '*'
 	@unset MAKEFLAGS; $(cargo_test) --lib --config tests/unit_tests.toml
-	@unset MAKEFLAGS; $(cargo_test) --bins --config tool/unit_tests.toml
+	@unset MAKEFLAGS; $(cargo_test) --bins --config tests/tool_unit_tests.toml
 
 test-mpi: ## Run the tests over ranks: of processes, and of MPI where it can be installed
 	@scripts/setup.sh mpi

@@ -76,7 +76,7 @@ def rust_programs():
     """(name, executable, folder, whether it takes libtest's arguments) of each test program."""
     command = "cargo test --locked --release --workspace --no-run --message-format=json".split()
     built = ""
-    for kind in ("--test *", "--lib --config tests/unit_tests.toml", "--bins --config tool/unit_tests.toml"):
+    for kind in ("--test *", "--lib --config tests/unit_tests.toml", "--bins --config tests/tool_unit_tests.toml"):
         built += subprocess.run(command + kind.split(), cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     programs = []
     for message in map(json.loads, built.splitlines()):
