@@ -17,11 +17,18 @@ use crate::kernels::update::weighted_sum::{Contribution, Finish, Scale, Weighted
 
 /// A way to make gradients of type `T`.
 pub(super) trait MakeGradients<T>: Copy {
-    /// The `N` elements from `start` on. It also prefetches what later blocks need. Inlined.
+    /// How many arrays it reads side by side, if they are few.
+    const ARRAYS: usize = usize::MAX;
+
+    /// The `N` elements from `start` on. If it reads many arrays it also prefetches what later blocks need. Inlined.
     ///
     /// # Safety
     /// The sum for which this value was made has these elements.
     unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N];
+
+    /// Prefetches what blocks after `start` need, if the arrays are few. Inlined.
+    #[inline(always)]
+    fn prefetch(self, _start: usize) {}
 
     /// Where the elements from `start` on lie, if they need not be made: the gradient is the only contribution. Inlined.
     fn in_place(self, start: usize) -> Option<*const T>;
@@ -193,14 +200,20 @@ impl<'s, 'a, G, T: Real, const TERMS: usize> Short<'s, 'a, G, T, TERMS> {
 impl<G: GradientElement, T: Real, const TERMS: usize> MakeGradients<T>
     for Short<'_, '_, G, T, TERMS>
 {
+    const ARRAYS: usize = TERMS;
+
+    #[inline(always)]
+    fn prefetch(self, start: usize) {
+        for first in &self.first[..TERMS] {
+            ask(first.wrapping_add(start));
+        }
+    }
+
     #[inline(always)]
     unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
         let Short { first, scale, factor, fresh } = self;
         let block = |first: *const G| {
             let first = first.wrapping_add(start);
-            if N == BLOCK {
-                ask(first);
-            }
             // SAFETY: the caller's promise, and the views' builders guaranteed that they may be read.
             let elements = unsafe { first.cast::<[G; N]>().read() };
             // Nothing is rounded: the type can represent all elements.

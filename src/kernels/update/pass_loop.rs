@@ -83,7 +83,11 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop<F::
         let mut traces = Traces::new();
         let mut start = range.start;
         while range.end - start >= BLOCK {
-            operands.prefetch(start);
+            // Processors predict passes over three arrays well enough, and prefetching these makes them slower.
+            if const { W::ARRAYS.saturating_add(SLOTS) > 2 } {
+                operands.prefetch(start);
+                gradients.prefetch(start);
+            }
             // SAFETY: `BLOCK` elements from `start` on are in the range, which only this part uses.
             unsafe {
                 let gradient = gradients.block::<BLOCK>(instructions, start);
