@@ -95,24 +95,21 @@ impl ReplicaThreads {
         let (serving, idle_spin) = (self.serving[replica].clone(), self.idle_spin);
         let device = serving.device;
         let Threading { bind, stack_bytes, hook, part } = self.how.clone();
-        // A GPU has no processors of its own.
-        let bind = bind && device.kind == DeviceKind::Cpu;
         let options = thread::ThreadOptions {
             stack_bytes,
             inherit_processors: true,
             ..thread::ThreadOptions::new(format!("umbo-replica-{replica}"), Purpose::Replica)
         };
         let handle = thread::spawn(&options, move || {
-            let mut binding =
-                bind.then(|| bind_to(device, part)).transpose().unwrap_or_else(|error| {
-                    // A run may wait for this thread.
-                    log::keep(log::Level::Warning, || {
-                        format!(
-                            "replica {replica} is not bound to the processors of {device}: {error}"
-                        )
-                    });
-                    None
+            // A GPU has no processors of its own.
+            let bound = (bind && device.kind == DeviceKind::Cpu).then(|| bind_to(device, part));
+            let mut binding = bound.transpose().unwrap_or_else(|error| {
+                // A run may wait for this thread.
+                log::keep(log::Level::Warning, || {
+                    format!("replica {replica} is not bound to the processors of {device}: {error}")
                 });
+                None
+            });
             let home = |binding: &Option<Binding>| binding.as_ref().and_then(Binding::processor);
             mailboxes[replica].set_home(home(&binding));
             let mut own = None;

@@ -175,30 +175,32 @@ impl Card {
         let change = change.cast_unsigned();
         let in_use = self.used.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
         let mut kept = (in_use / KEPT_BYTES + 2) * KEPT_BYTES;
-        if !self.has_pools() || self.kept.swap(kept, Ordering::Relaxed) == kept {
-            return;
-        }
         let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-        // SAFETY: the device exists, and the attribute is a number of 64 bits. If it cannot be set, allocations are slower,
-        // without other effects.
-        let _ = unsafe {
-            result::device::get_default_mem_pool(self.context.cu_device()).and_then(|pool| {
-                result::mem_pool::set_attribute(pool, threshold, (&raw mut kept).cast())
-            })
-        };
+        if self.kept.swap(kept, Ordering::Relaxed) != kept
+            && let Some(pool) = self.pool()
+        {
+            // SAFETY: the attribute is a number of 64 bits. If it cannot be set, allocations are slower, without other
+            // effects.
+            let _ =
+                unsafe { result::mem_pool::set_attribute(pool, threshold, (&raw mut kept).cast()) };
+        }
+    }
+
+    /// The card's pool, if it has one. The card's context is current.
+    fn pool(&self) -> Option<sys::CUmemoryPool> {
+        // SAFETY: the device exists and has pools.
+        let pool = || unsafe { result::device::get_default_mem_pool(self.context.cu_device()) };
+        self.has_pools().then(pool)?.ok()
     }
 
     /// Frees the free memory of the card's pool. Memory that cannot be freed stays there for the next request.
     pub(super) fn release_free_memory(&self) {
-        if !self.has_pools() {
-            return;
+        if let Ok(_entered) = self.enter()
+            && let Some(pool) = self.pool()
+        {
+            // SAFETY: the pool is the card's.
+            let _ = unsafe { result::mem_pool::trim_to(pool, 0) };
         }
-        let Ok(_entered) = self.enter() else { return };
-        // SAFETY: the device exists and has pools.
-        let _ = unsafe {
-            result::device::get_default_mem_pool(self.context.cu_device())
-                .and_then(|pool| result::mem_pool::trim_to(pool, 0))
-        };
     }
 }
 

@@ -42,11 +42,8 @@ impl DeviceMemory {
             // SAFETY: the context is current.
             unsafe { result::malloc_sync(taken) }
         };
-        match allocated {
-            Ok(address) => {
-                gpu.card().note_used(bytes as i64);
-                Ok(DeviceMemory { gpu, address, bytes })
-            }
+        match allocated.inspect(|_| gpu.card().note_used(bytes as i64)) {
+            Ok(address) => Ok(DeviceMemory { gpu, address, bytes }),
             Err(error) => {
                 gpu.used.fetch_sub(bytes as u64, Ordering::Relaxed);
                 let left = match result::mem_get_info() {
@@ -90,9 +87,9 @@ impl DeviceMemory {
             // SAFETY: it was allocated without a stream, and all work that uses it is done.
             unsafe { result::free_sync(self.address) }
         };
-        freed.map_err(|error| card.failed("freeing memory", error))?;
-        card.note_used(-(self.bytes as i64));
-        Ok(())
+        freed
+            .map_err(|error| card.failed("freeing memory", error))
+            .inspect(|()| card.note_used(-(self.bytes as i64)))
     }
 }
 

@@ -5,7 +5,6 @@
 //! order within a chunk, chunks within a part, and parts in replica order. The result does not depend on which
 //! threads compute which chunks, or on the order in which memory is walked.
 
-use std::array;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -294,7 +293,8 @@ fn by_chunks<N: Number>(
     let mut sums = [N::Sum::default(); COLUMNS];
     for part in parts {
         // Nobody waits: each row belongs to one chunk.
-        let rows: [_; MOST_CHUNKS] = array::from_fn(|_| Mutex::new([N::Sum::default(); COLUMNS]));
+        let rows: [_; MOST_CHUNKS] =
+            std::array::from_fn(|_| Mutex::new([N::Sum::default(); COLUMNS]));
         let chunks = part.chunks();
         let bytes = chunks.size.saturating_mul(columns.len() * part.view.dtype().size());
         workers::for_each_task(chunks.count(), bytes, &|range| {

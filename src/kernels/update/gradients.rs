@@ -204,9 +204,7 @@ impl<G: GradientElement, T: Real, const TERMS: usize> MakeGradients<T>
 
     #[inline(always)]
     fn prefetch(self, start: usize) {
-        for first in &self.first[..TERMS] {
-            ask(first.wrapping_add(start));
-        }
+        self.first.iter().for_each(|first| ask(first.wrapping_add(start)));
     }
 
     #[inline(always)]
