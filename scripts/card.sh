@@ -22,7 +22,12 @@ ln -sf libcuda.so.1 "$folder/libcuda.so"
 export UMBO_TEST_DRIVER=$folder ONE_CARD_DRIVER=$(realpath "$driver")
 
 if [[ -n ${SMALL:-} ]]; then
-  exec cargo test --quiet --release --locked --workspace --test cuda as_ptx::fills
+  test=(cargo test --quiet --release --locked --workspace --test cuda as_ptx::fills)
+  if ONE_CARD_DRIVER=none "${test[@]}" >"$folder/none" 2>&1 || ! grep -q "one_card: ONE_CARD_DRIVER" "$folder/none"; then
+    echo "card: the tests do not go through tests/one_card" >&2
+    exit 1
+  fi
+  exec "${test[@]}"
 fi
 only_the_tests_own=(faults:: fail kept:: bus::weights_go_up external::streams_and_pools external::what_a_pool
   external::questions let_go::cards memory::memory_has_limits memory::a_pool_keeps trace::without_a_trace trace::a_trace

@@ -64,8 +64,8 @@ impl Background {
         Err(error.within(format!("the checkpoint of step {step}, in the background")))
     }
 
-    /// Waits until no copy is being written, and begins to write the copy that `make` makes then. FAILED_PRECONDITION on
-    /// a thread that is in `make`, and on the writing thread, because it would wait for itself.
+    /// Waits until no copy is being written, and begins to write the copy that `make` makes then. FAILED_PRECONDITION
+    /// on a thread that is in `make`, and on the writing thread, because it would wait for itself.
     pub fn save(&self, step: u64, make: impl FnOnce() -> Result<Snapshot>) -> Result<()> {
         self.refuse_own_save()?;
         let mut thread = self.thread.lock();

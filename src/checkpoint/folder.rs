@@ -163,8 +163,8 @@ pub(super) fn remove_old(
     Ok(())
 }
 
-/// Moves all checkpoints into a folder of their own in this one: `before-1`, or the next unused name. Returns its path, or
-/// nothing if there was nothing to move.
+/// Moves all checkpoints into a folder of their own in this one: `before-1`, or the next unused name. Returns its path,
+/// or nothing if there was nothing to move.
 pub(super) fn set_aside(folder: &Path) -> Result<Option<PathBuf>> {
     let names = entries(folder)?;
     let (files, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| step_of(name).is_some());

@@ -188,7 +188,8 @@ impl Manager {
         Ok(())
     }
 
-    /// The files of this training with their steps, in the order of the steps. Waits for files on their way to the disk.
+    /// The files of this training with their steps, in the order of the steps. Waits for files on their way to the
+    /// disk.
     fn files(&self) -> Result<Vec<(u64, PathBuf)>> {
         self.wait()?;
         match self.state.lock().anew {

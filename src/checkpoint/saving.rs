@@ -36,8 +36,8 @@ impl Checkpoint {
         unsafe { self.recorded(false, Ok) }
     }
 
-    /// Calls `take` with all state, as it is between two steps, before the next step can begin. If it `shares`, what only
-    /// steps of the checkpoint's strategy change is the state itself and no copy. Everything else is as with
+    /// Calls `take` with all state, as it is between two steps, before the next step can begin. If it `shares`, what
+    /// only steps of the checkpoint's strategy change is the state itself and no copy. Everything else is as with
     /// [`Checkpoint::snapshot`].
     ///
     /// # Safety

@@ -55,8 +55,8 @@ pub(super) fn symbol_of(library: &Library, name: &CStr) -> *mut c_void {
     symbol.map_or(std::ptr::null_mut(), |symbol| symbol.into_raw())
 }
 
-/// Opens the library at `path`. Without a path it is the one that the environment variable names, and without the variable
-/// the first of the `usual` names that there is. Also returns its name, or why none could be opened.
+/// Opens the library at `path`. Without a path it is the one that the environment variable names, and without the
+/// variable the first of the `usual` names that there is. Also returns its name, or why none could be opened.
 ///
 /// # Safety
 /// The initialisers of the library may be run.

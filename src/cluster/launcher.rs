@@ -1,8 +1,8 @@
 //! Which of the processes of a launcher this one is, by the environment variables that the launcher sets.
 //!
-//! Open MPI and launchers with PMI (MPICH's, Intel's) set variables for the process itself. Slurm sets variables for the
-//! processes that it starts, which may be daemons of other launchers. So Slurm's variables count only if none of the
-//! others is set.
+//! Open MPI and launchers with PMI (MPICH's, Intel's) set variables for the process itself. Slurm sets variables for
+//! the processes that it starts, which may be daemons of other launchers. So Slurm's variables count only if none of
+//! the others is set.
 
 use crate::error::{Error, Result};
 

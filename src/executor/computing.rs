@@ -65,8 +65,8 @@ struct ComputingThreads {
     handles: Vec<Handle>,
 }
 
-/// Calls `function` with each of `items`, of which a thread takes at least `least` at a time. `function` follows the rules
-/// of this module. Blocks until all items are done. A panic of `function` reaches the caller.
+/// Calls `function` with each of `items`, of which a thread takes at least `least` at a time. `function` follows the
+/// rules of this module. Blocks until all items are done. A panic of `function` reaches the caller.
 pub fn for_each<T: Send>(items: &mut [T], least: usize, function: impl Fn(&mut T) + Sync) {
     in_pool(items.len() / least, |parallel| match parallel {
         true => items.par_iter_mut().with_min_len(least).for_each(&function),

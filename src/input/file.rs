@@ -73,7 +73,8 @@ impl FileElements {
         )
     }
 
-    /// Elements of this shape. INVALID_ARGUMENT if its rank is not supported. DATA_LOSS if they would not fit into memory.
+    /// Elements of this shape. INVALID_ARGUMENT if its rank is not supported. DATA_LOSS if they would not fit into
+    /// memory.
     pub(super) fn new(
         path: &Path,
         dtype: DType,

@@ -97,7 +97,8 @@ impl NpyHeader {
         Ok(header)
     }
 
-    /// Parses a header, of which only the order of the three entries, blanks and quotes may differ from what NumPy writes.
+    /// Parses a header, of which only the order of the three entries, blanks and quotes may differ from what NumPy
+    /// writes.
     fn parse(path: &Path, text: &str) -> Result<NpyHeader> {
         let characters = text.chars().filter(|character| !character.is_whitespace());
         let compact: String = characters.map(|c| if c == '"' { '\'' } else { c }).collect();

@@ -21,9 +21,9 @@ impl Dataset {
     /// file. The arrays are read by this call, several at a time.
     ///
     /// INVALID_ARGUMENT: not a `.npz` file, an entry that is not an array, a repeated name, no arrays, arrays without
-    /// slices or with different numbers of slices. NOT_FOUND: no array with a name, no file. UNIMPLEMENTED: encryption, a
-    /// compression other than DEFLATE, a dtype that Umbo lacks. DATA_LOSS: the file is damaged. PERMISSION_DENIED: as the
-    /// system reports. RESOURCE_EXHAUSTED: no memory for the arrays.
+    /// slices or with different numbers of slices. NOT_FOUND: no array with a name, no file. UNIMPLEMENTED: encryption,
+    /// a compression other than DEFLATE, a dtype that Umbo lacks. DATA_LOSS: the file is damaged. PERMISSION_DENIED: as
+    /// the system reports. RESOURCE_EXHAUSTED: no memory for the arrays.
     pub fn from_npz_file(path: impl AsRef<Path>, names: Option<&[&str]>) -> Result<Dataset> {
         let path = path.as_ref();
         let map = file::map(path)?;

@@ -167,8 +167,8 @@ pub fn log(level: Level, message: impl FnOnce() -> String) {
     }
 }
 
-/// Logs a message where the caller holds locks, or others wait for it, so that the program's code must not run: if there
-/// is a sink, the message is kept until [`log_kept`].
+/// Logs a message where the caller holds locks, or others wait for it, so that the program's code must not run: if
+/// there is a sink, the message is kept until [`log_kept`].
 pub fn keep(level: Level, message: impl FnOnce() -> String) {
     if !HAS_SINK.load(Ordering::Relaxed) {
         return log(level, message);

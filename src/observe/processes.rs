@@ -27,8 +27,8 @@ impl Usage {
         Usage { threads: threads().collect() }
     }
 
-    /// The processor time since then of threads that are neither the library's nor among `callers`, the thread that used
-    /// most first, and that of all other threads together, in nanoseconds.
+    /// The processor time since then of threads that are neither the library's nor among `callers`, the thread that
+    /// used most first, and that of all other threads together, in nanoseconds.
     pub fn since(&self, callers: &[u32]) -> (Vec<Other>, u64) {
         let (mut others, mut own) = (Vec::new(), 0);
         for (thread, used) in threads() {

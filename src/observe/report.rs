@@ -1,6 +1,7 @@
 //! Measures the steps of a strategy.
 //!
-//! A measured step costs some reads of clocks, about a microsecond. The latest steps are kept, in memory of a fixed size.
+//! A measured step costs some reads of clocks, about a microsecond. The latest steps are kept, in memory of a fixed
+//! size.
 //!
 //! A step includes everything that its thread did since the step before it, because programs take the next element and
 //! apply the gradients of the step before outside of runs as often as inside. So the thread is measured from the end of

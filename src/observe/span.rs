@@ -1,7 +1,7 @@
 //! Spans record how a thread spends its time.
 //!
-//! While a tool is active, each thread adds up the times of its spans, without the spans inside of them. While there is a
-//! trace, it passes every span to the trace.
+//! While a tool is active, each thread adds up the times of its spans, without the spans inside of them. While there is
+//! a trace, it passes every span to the trace.
 
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;

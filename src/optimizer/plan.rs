@@ -53,9 +53,9 @@ impl TreatmentPlan {
         self.of = Some(of);
     }
 
-    /// Calls `visit` with the variables of `run`, in order: all together if `alike` returns true, else in halves, and so
-    /// on, so that few exceptions among thousands cost little. `alike` gets the position of the first variable's state,
-    /// too; those of the others follow.
+    /// Calls `visit` with the variables of `run`, in order: all together if `alike` returns true, else in halves, and
+    /// so on, so that few exceptions among thousands cost little. `alike` gets the position of the first variable's
+    /// state, too; those of the others follow.
     pub(super) fn divide(
         &self,
         run: Range<usize>,

@@ -145,8 +145,8 @@ impl Strategy {
     }
 
     /// This rank's value, and whether `is_so` of the value of any rank. `what` names the operation, and `agreed` is a
-    /// quantity, with its name, that must be equal on all ranks. An error of one rank is an error of all ranks; if `here`
-    /// is another rank's error, nothing is exchanged.
+    /// quantity, with its name, that must be equal on all ranks. An error of one rank is an error of all ranks; if
+    /// `here` is another rank's error, nothing is exchanged.
     pub(crate) fn any_rank<T>(
         &self,
         what: &dyn fmt::Display,

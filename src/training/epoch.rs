@@ -64,8 +64,8 @@ pub type Progress<'a> = dyn FnMut(&EpochReport, Option<&ApplyReport>) -> Result<
 pub type BeforeFirstStep<'a> = dyn Fn(&ReplicaFunction, &Value) -> Result<()> + 'a;
 
 impl Epoch<'_> {
-    /// Runs the epoch. `function` is the step. `user_data` is kept until its last callback has returned. If `first` fails,
-    /// the step that follows it fails with the same error.
+    /// Runs the epoch. `function` is the step. `user_data` is kept until its last callback has returned. If `first`
+    /// fails, the step that follows it fails with the same error.
     ///
     /// The update is a part of its step. If any part of a step fails, all state is as after the step before. The same
     /// holds for the position of the iterator, which returns the element again to the next epoch.

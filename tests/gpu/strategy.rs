@@ -1,6 +1,7 @@
 //! Strategies whose replicas compute on GPUs.
 
 use fake_cuda::harness::under_driver;
+use umbo::observe::log::{self, Level};
 use umbo::strategy::variables::{self, Initial};
 use umbo::strategy::{Options, Strategy};
 use umbo::values::variable::{Aggregation, Variable};
@@ -41,7 +42,12 @@ pub(super) fn variable(
 #[test]
 fn all_gpus_compute_unless_it_is_said_otherwise() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "3")]) else { return };
+    // A GPU has no processors of its own to which its replica is bound, and that is nothing to be warned of.
+    let (sender, warnings) = std::sync::mpsc::channel();
+    log::set_sink(Level::Warning, Box::new(move |_, text| sender.send(text.to_owned()).unwrap()));
     let strategy = Strategy::new(&Options::default()).unwrap();
+    strategy.run(&|_| Ok(None), None).unwrap();
+    assert!(!warnings.try_iter().any(|text| text.contains("is not bound")));
     assert_eq!(strategy.compute_devices(), [gpu(0), gpu(1), gpu(2)]);
     assert_eq!(strategy.parameter_device(), HOST);
     clean(&control);

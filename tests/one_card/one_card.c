@@ -77,16 +77,17 @@ static void *below(const char *name) {
 /* Arguments are numbers and addresses, at most six, which lie in registers: what a function does not have goes along.
  * `change` is how much more memory is alive after it. */
 typedef uintptr_t word;
-#define COUNT_DOWN(name, change)                                          \
+#define HAND_DOWN_COUNTING(name, change)                                          \
   int name(word a, word b, word c, word d, word e, word f) {              \
     BELOW(name, word, word, word, word, word, word)                       \
     int code = function(a, b, c, d, e, f);                                \
     if (code == SUCCESS) alive += (change);                               \
     return code;                                                          \
   }
-#define HAND_DOWN(name) COUNT_DOWN(name, 0)
-COUNT_DOWN(cuMemAlloc_v2, 1) COUNT_DOWN(cuMemAllocAsync, 1) COUNT_DOWN(cuMemAllocFromPoolAsync, 1)
-COUNT_DOWN(cuMemFree_v2, -1) COUNT_DOWN(cuMemFreeAsync, -1)
+#define HAND_DOWN(name) HAND_DOWN_COUNTING(name, 0)
+HAND_DOWN_COUNTING(cuMemAlloc_v2, 1) HAND_DOWN_COUNTING(cuMemAllocAsync, 1)
+HAND_DOWN_COUNTING(cuMemAllocFromPoolAsync, 1) HAND_DOWN_COUNTING(cuMemFree_v2, -1)
+HAND_DOWN_COUNTING(cuMemFreeAsync, -1)
 HAND_DOWN(cuInit) HAND_DOWN(cuGetErrorName) HAND_DOWN(cuGetErrorString) HAND_DOWN(cuCtxSetCurrent)
 HAND_DOWN(cuCtxGetCurrent) HAND_DOWN(cuCtxSynchronize) HAND_DOWN(cuStreamCreate) HAND_DOWN(cuStreamDestroy_v2)
 HAND_DOWN(cuStreamQuery) HAND_DOWN(cuStreamSynchronize) HAND_DOWN(cuStreamWaitEvent) HAND_DOWN(cuStreamGetCtx)

@@ -44,14 +44,8 @@ fn weights(variables: &[Variable]) -> Vec<Vec<u32>> {
 
 const DTYPES: [Option<DType>; 3] = [None, Some(DType::BFloat16), Some(DType::Float16)];
 
-/// What a subject is made with.
-#[derive(Clone, Copy, Debug)]
-struct Making {
-    rule: &'static str,
-    replicas: usize,
-    dtype: Option<DType>,
-    accumulation: u64,
-}
+/// The rule, the replicas, the type of gradients, and the runs of an update.
+type Making = (&'static str, usize, Option<DType>, u64);
 
 /// What has to do with one list of variables, all of which two optimizers update, with gradients of all and of some.
 struct Subject {
@@ -73,7 +67,7 @@ fn draw(noise: &mut Noise, choices: usize) -> usize {
 
 impl Subject {
     fn new(making: Making, variables: Vec<Variable>) -> Subject {
-        let Making { rule, replicas, dtype, accumulation: accumulation_steps } = making;
+        let (rule, replicas, dtype, accumulation_steps) = making;
         let of = |list: &[Variable]| {
             let options = GradientsOptions { accumulation_steps, dtype, row_sparse: &[] };
             Gradients::new(STRATEGY, &devices(replicas), list.to_vec(), Mean, options).unwrap()
@@ -240,12 +234,8 @@ fn neighbours_part_and_meet_again() {
     let drawn = pairwise(&[RULES.len(), 3, DTYPES.len(), 2]);
     assert!((20..200).contains(&drawn.len()), "{}", drawn.len());
     for (seed, choice) in (1..).zip(drawn) {
-        let making = Making {
-            rule: RULES[choice[0]],
-            replicas: 1 + choice[1],
-            dtype: DTYPES[choice[2]],
-            accumulation: 1 + choice[3] as u64,
-        };
+        let making: Making =
+            (RULES[choice[0]], 1 + choice[1], DTYPES[choice[2]], 1 + choice[3] as u64);
         let mut subjects = [side_by_side(&mut Slab::new(0)), apart()]
             .map(|variables| (Subject::new(making, variables), Noise(seed)));
         for number in 0..16 {

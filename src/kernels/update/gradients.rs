@@ -30,7 +30,8 @@ pub(super) trait MakeGradients<T>: Copy {
     #[inline(always)]
     fn prefetch(self, _start: usize) {}
 
-    /// Where the elements from `start` on lie, if they need not be made: the gradient is the only contribution. Inlined.
+    /// Where the elements from `start` on lie, if they need not be made: the gradient is the only contribution.
+    /// Inlined.
     fn in_place(self, start: usize) -> Option<*const T>;
 }
 

@@ -179,8 +179,8 @@ impl<G: GradientElement, T: Real> SquaresOfChunks<'_, G, T> {
                 add(&mut zeros, gradient, |element| element * 0.0);
             }
         }
-        // Zero times a finite number is zero; zero times any other is NaN. Squares of float32 are never past the range of
-        // float64: their sum is finite if they are.
+        // Zero times a finite number is zero; zero times any other is NaN. Squares of float32 are never past the range
+        // of float64: their sum is finite if they are.
         let sum = sum_of(squares);
         [sum, if T::DTYPE == DType::Float32 { sum * 0.0 } else { sum_of(zeros) }]
     }

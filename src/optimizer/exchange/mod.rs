@@ -6,9 +6,10 @@
 //! part with the loop that one process uses, in replica order, and computes the new weights of its part. Then all
 //! ranks get those of all parts, and once they have agreed, the variables and the state change. So the bits are those
 //! of one process, and each rank sends and receives as much as in a ring. If the contributions of a rank's replicas
-//! take more bytes than their sum in float64, or if runs were accumulated, that sum is sent instead. The exchange runs in rounds, and its results overwrite gradients that have been sent,
-//! so that it takes little memory; an update that fails has overwritten them. Norms are computed from the sums of
-//! tiles, which the ranks exchange. The rows of row-sparse gradients go to all ranks, and all ranks update them.
+//! take more bytes than their sum in float64, or if runs were accumulated, that sum is sent instead. The exchange runs
+//! in rounds, and its results overwrite gradients that have been sent, so that it takes little memory; an update that
+//! fails has overwritten them. Norms are computed from the sums of tiles, which the ranks exchange. The rows of
+//! row-sparse gradients go to all ranks, and all ranks update them.
 //!
 //! If a rank has the variables on a GPU, all ranks get the gradients of all parts instead, and each rank updates
 //! everything. Gradients on a GPU go through host memory: one copy down, and one copy of all ranks' gradients up
@@ -20,7 +21,8 @@
 //! - `participation`: the participation mask, which says which replica contributed to which variable.
 //! - `sent`: in which form dense gradients are sent. [`shards`]: how they are divided, and in which rounds.
 //! - `sums`: how they are exchanged and added up; `on_gpu`, `between_gpus`: the same for gradients on GPUs.
-//! - `new_weights`: the trial, and how weights are exchanged. `sparse_rows`: rows. [`slots`]: gathering of sharded state.
+//! - `new_weights`: the trial, and how weights are exchanged. `sparse_rows`: rows. [`slots`]: gathering of sharded
+//!   state.
 
 pub(super) mod between_gpus;
 pub(super) mod buffers;
