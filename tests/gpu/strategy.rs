@@ -46,7 +46,10 @@ fn all_gpus_compute_unless_it_is_said_otherwise() {
     let (sender, warnings) = std::sync::mpsc::channel();
     log::set_sink(Level::Warning, Box::new(move |_, text| sender.send(text.to_owned()).unwrap()));
     let strategy = Strategy::new(&Options::default()).unwrap();
-    strategy.run(&|_| Ok(None), None).unwrap();
+    // More replicas than processors are not bound.
+    let two = Strategy::new(&options_of((2, &["GPU:0", "GPU:1"], "CPU:0"))).unwrap();
+    two.run(&|_| Ok(None), None).unwrap();
+    log::log_kept();
     assert!(!warnings.try_iter().any(|text| text.contains("is not bound")));
     assert_eq!(strategy.compute_devices(), [gpu(0), gpu(1), gpu(2)]);
     assert_eq!(strategy.parameter_device(), HOST);
