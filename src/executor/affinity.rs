@@ -187,6 +187,36 @@ pub fn step_aside(taken: impl Fn(usize) -> bool) -> bool {
     moved
 }
 
+/// The place of a thread of the library that works for another thread: any processor but that one's. The system may wake
+/// a thread on the processor of the thread that wakes it, where both take turns for milliseconds.
+#[derive(Debug, Default)]
+pub struct Elsewhere {
+    left: Option<usize>,
+}
+
+impl Elsewhere {
+    /// Keeps the calling thread off `processor` and, from the next call on, off another one. The thread stays where it
+    /// is if there is no other processor, or if the program has placed it. Costs a microsecond if the processor is not
+    /// the last one, and allocates nothing.
+    pub fn leave(&mut self, processor: usize) {
+        if self.left == Some(processor) || !is_bound_to(&Elsewhere::without(self.left)) {
+            return;
+        }
+        let others = Elsewhere::without(Some(processor));
+        if !others.is_empty() && others.bind().is_ok() {
+            self.left = Some(processor);
+        }
+    }
+
+    fn without(processor: Option<usize>) -> CpuSet {
+        let mut set = process_processors().clone();
+        if let Some(word) = processor.and_then(|processor| set.0.get_mut(processor / 64)) {
+            *word &= !(1 << (processor.unwrap_or(0) % 64));
+        }
+        set
+    }
+}
+
 /// The share of logical CPU `index` of `count` in `processors`. With enough processors, the shares are contiguous and
 /// disjoint, together they are all processors, and their sizes differ by at most one. With fewer, each share is one
 /// processor, assigned in turn. `index` is below `count`. The share of an empty set is empty.
@@ -241,6 +271,23 @@ mod tests {
         let moved = step_aside(|processor| processor == here);
         assert_eq!(moved, before.count() > 1);
         assert_eq!(current_thread_processors().unwrap(), before);
+    }
+
+    #[test]
+    fn a_thread_that_works_for_another_is_elsewhere() {
+        let all = process_processors();
+        let mut place = Elsewhere::default();
+        for processor in all.processors() {
+            place.leave(processor);
+            let others = all.processors().filter(|&other| other != processor);
+            let others = if all.count() > 1 { others.collect() } else { all.clone() };
+            assert_eq!(current_thread_processors().unwrap(), others);
+        }
+        // If the program has placed the thread, it stays there.
+        let last = all.processors().last();
+        bind_current_thread(&last.into_iter().collect()).unwrap();
+        place.leave(last.unwrap());
+        assert!(is_bound_to(&last.into_iter().collect()));
     }
 
     fn set(processors: &[usize]) -> CpuSet {

@@ -86,7 +86,8 @@ impl Estimates {
         }
     }
 
-    fn is_fixed(&self) -> bool {
+    /// Whether the costs are fixed.
+    pub fn is_fixed(&self) -> bool {
         self.fixed[0].load(Ordering::Relaxed) != NOT_FIXED
     }
 
@@ -109,9 +110,9 @@ impl Estimates {
         most.min(bytes / BYTES_PER_WORKER).max(1)
     }
 
-    /// The same if the other threads have parked: the number with which the work is done first. With n threads, it is
-    /// done after `alone / n`, the latency, and n - 1 wake-ups. The sum is smallest if n is the square root of `alone /
-    /// wake`.
+    /// The same if the other threads have parked: the number with which the work is done first. The calling thread works
+    /// until the others begin. So with n threads, it is done after `(alone + (n - 1) × latency) / n` and n - 1 wake-ups.
+    /// The sum is smallest if n is the square root of `(alone - latency) / wake`.
     pub fn of_parked(&self, bytes: usize, most: usize) -> usize {
         let most = Estimates::of_spinning(bytes, most);
         if most == 1 {
@@ -120,11 +121,12 @@ impl Estimates {
         let alone = self.alone(bytes);
         let Costs { latency, wake } = self.costs();
         let [latency, wake] = [latency, wake].map(nanoseconds);
-        let best = usize::try_from((alone / wake.max(1)).isqrt()).unwrap_or(usize::MAX);
-        let best = best.clamp(2, most);
-        let shared = (alone / best as u64)
-            .saturating_add(latency)
-            .saturating_add(wake.saturating_mul(best as u64 - 1));
+        let best = (alone.saturating_sub(latency) / wake.max(1)).isqrt();
+        let best = usize::try_from(best).unwrap_or(usize::MAX).clamp(2, most);
+        let others = best as u64 - 1;
+        let late = latency.saturating_mul(others);
+        let shared = alone.saturating_add(late) / best as u64;
+        let shared = shared.saturating_add(wake.saturating_mul(others));
         if shared < alone {
             return best;
         }
@@ -218,9 +220,9 @@ mod tests {
         let mut last = 1;
         for (bytes, of_two, of_many) in [
             (320_000, 1, 1),
-            (2_500_000, 1, 4),
-            (4 << 20, 2, 5),
-            (32 << 20, 2, 16),
+            (2_500_000, 2, 3),
+            (4 << 20, 2, 4),
+            (32 << 20, 2, 15),
             (1 << 30, 2, 64),
         ] {
             assert_eq!(estimates.of_parked(bytes, 2), of_two, "{bytes} bytes");

@@ -13,6 +13,7 @@
 
 pub mod affinity;
 pub mod binding;
+mod chunks;
 pub mod computing;
 mod costs;
 mod floating_point;

@@ -1,8 +1,8 @@
 //! Work on many arrays in one entry of the worker set. The work is divided by bytes, across the borders of arrays.
 //!
 //! Entering the set costs about a microsecond. Entering it for each of thousands of small arrays would cost as much
-//! each time. So all arrays are treated as one sequence, and each worker gets one range of it: many small arrays, or a
-//! part of a large one.
+//! each time. So all arrays are treated as one sequence, and workers get ranges of it: many small arrays, or a part of a
+//! large one.
 
 use std::ops::Range;
 
@@ -23,10 +23,10 @@ struct Piece {
     end: usize,
 }
 
-/// The range of one worker.
+/// A range that one worker works on.
 pub struct WorkerRange<'a> {
     pieces: &'a [Piece],
-    number: usize,
+    worker: usize,
     bytes: Range<usize>,
 }
 
@@ -69,45 +69,44 @@ impl Pieces {
         self.pieces.last().map_or(0, |piece| piece.end)
     }
 
-    /// Calls `body` once for each of at most `most` shares, on as many workers at the same time as the work is worth.
-    /// Together, the parts of the shares are all elements, each in one part. The result must not depend on which thread
-    /// works on which share.
+    /// Calls `body` with ranges, on as many workers at the same time as the work is worth, at most `most`. Together, the
+    /// parts of the ranges are all elements, each in one part. The result must not depend on which thread works on which
+    /// range.
     ///
     /// Allocates nothing; panics as [`workers::for_each_range`] does. (`&mut` prevents two threads from dividing the
     /// same pieces at the same time.)
     pub fn for_each_share(&mut self, most: usize, body: &(dyn Fn(WorkerRange<'_>) + Sync)) {
-        let (pieces, bytes) = (&*self.pieces, self.bytes());
-        workers::for_each_share(most, bytes, &|number, of| {
-            let cut = |share: usize| (bytes as u128 * share as u128 / of as u128) as usize;
-            body(WorkerRange { pieces, number, bytes: cut(number)..cut(number + 1) });
+        let pieces = &*self.pieces;
+        workers::for_each_share(most, self.bytes(), &|worker, bytes| {
+            body(WorkerRange { pieces, worker, bytes });
         });
     }
 }
 
 impl<'a> WorkerRange<'a> {
-    /// The number of this share, from 0 on. It differs from those of all other shares in work.
-    pub fn number(&self) -> usize {
-        self.number
+    /// The number of the worker, from 0 on. A worker works on one range after the other.
+    pub fn worker(&self) -> usize {
+        self.worker
     }
 
-    /// The parts of pieces that make up the share: for each, the number of the piece, and the elements. Pieces without
+    /// The parts of pieces that make up the range: for each, the number of the piece, and the elements. Pieces without
     /// elements have no part.
     pub fn parts(self) -> impl Iterator<Item = (usize, PiecePart)> + use<'a> {
         let WorkerRange { pieces, bytes, .. } = self;
         let first = pieces.partition_point(|piece| piece.end <= bytes.start);
         let mut start = first.checked_sub(1).map_or(0, |before| pieces[before].end);
-        let of_share = pieces.iter().enumerate().skip(first).map_while(move |(index, piece)| {
+        let of_range = pieces.iter().enumerate().skip(first).map_while(move |(index, piece)| {
             let whole = start..piece.end;
             start = piece.end;
             (whole.start < bytes.end).then(|| (index, piece.part(&whole, &bytes)))
         });
-        of_share.filter(|(_, part)| !part.0.is_empty())
+        of_range.filter(|(_, part)| !part.0.is_empty())
     }
 }
 
 impl Piece {
-    /// The elements of this piece that belong to a share. The piece has the bytes `whole`.
-    fn part(&self, whole: &Range<usize>, share: &Range<usize>) -> PiecePart {
+    /// The elements of this piece that belong to a range. The piece has the bytes `whole`.
+    fn part(&self, whole: &Range<usize>, range: &Range<usize>) -> PiecePart {
         let boundary = |byte: usize| {
             if byte >= whole.end || self.elements == 0 {
                 return self.elements;
@@ -116,7 +115,7 @@ impl Piece {
             let element = (bytes * self.elements as u128 / whole.len() as u128) as usize;
             element - element % self.block
         };
-        PiecePart(boundary(share.start)..boundary(share.end))
+        PiecePart(boundary(range.start)..boundary(range.end))
     }
 }
 
@@ -144,7 +143,7 @@ mod tests {
                 }
                 let seen = Mutex::new(Vec::new());
                 pieces.for_each_share(most, &|share| {
-                    assert!(share.number() < most);
+                    assert!(share.worker() < most);
                     for (index, part) in share.parts() {
                         seen.lock().push((index, part.range().start, part.range().end));
                     }

@@ -1,15 +1,14 @@
 //! The worker set: the threads that share central work, the calling thread among them.
 //!
-//! An operation enters the set once and is divided into one contiguous range for each worker. For the same number of
-//! workers and the same size of an operation, worker `i` always gets the same range, so that memory stays with the
-//! thread that touched it first. A result must never depend on which thread computes it: bodies work element by
-//! element, or on tiles that depend only on the size.
+//! An operation enters the set once and is divided into ranges ([`chunks`](super::chunks)). A result must never depend
+//! on which thread computes it: bodies work element by element, or on tiles that depend only on the size.
 //!
 //! Only one operation uses the threads at a time. If a caller finds the set busy (because of a second strategy, or
 //! because a body enters it again), it does its work alone on its own thread. So entering never waits for other work
 //! and cannot deadlock. Dispatching writes one pointer for each worker. An idle worker spins for a few tens of
 //! microseconds and then parks. How many workers take part depends on the work, and on whether they must be woken for
-//! it ([`costs`]). Once the threads exist, nothing is allocated.
+//! it ([`costs`]). A worker that has not begun when the work is done is not waited for. Once the threads exist, nothing
+//! is allocated.
 
 use std::any::Any;
 use std::ops::Range;
@@ -19,7 +18,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::affinity;
+use super::affinity::{self, Elsewhere};
+use super::chunks::{ChunkQueue, Chunks};
 pub use super::costs::Costs;
 use super::costs::{Estimates, INLINE_BYTES};
 use super::floating_point::in_default_mode;
@@ -40,11 +40,11 @@ const ELEMENTS_PER_BLOCK: usize = 64;
 /// How long to spin before parking. It takes about as long to wake a parked thread.
 const SPIN: Duration = Duration::from_micros(30);
 
-/// The longest time that a caller spins for workers that it has woken.
-const LONGEST_SPIN: Duration = Duration::from_micros(300);
+/// How long a caller spins for workers that do their last chunk.
+const LAST_SPIN: Duration = Duration::from_micros(100);
 
-/// The function that is called for each range.
-type Body<'a> = dyn Fn(Range<usize>) + Sync + 'a;
+/// The function that is called for each range, with the number of the worker. The calling thread's is 0.
+type Body<'a> = dyn Fn(usize, Range<usize>) + Sync + 'a;
 
 /// The number of workers that was set; 0 means the default.
 static REQUESTED: AtomicUsize = AtomicUsize::new(0);
@@ -56,7 +56,8 @@ static ESTIMATES: Estimates = Estimates::new();
 static ENTRIES: AtomicU64 = AtomicU64::new(0);
 
 /// The set. It is locked by the thread whose operation uses the workers.
-static SET: Mutex<WorkerThreads> = Mutex::new(WorkerThreads { workers: Vec::new(), refused: None });
+static SET: Mutex<WorkerThreads> =
+    Mutex::new(WorkerThreads { workers: Vec::new(), queues: Vec::new(), refused: None });
 
 /// The signal at which the thread that has entered the set waits for the workers. A worker may use it when its job no
 /// longer exists.
@@ -65,6 +66,8 @@ static CALLER: Signal = Signal::new();
 /// The threads of the set. The calling thread is not among them.
 struct WorkerThreads {
     workers: Vec<Worker>,
+    /// One for each worker that there was, and before them the calling thread's.
+    queues: Vec<ChunkQueue>,
     /// When the system last refused another thread.
     refused: Option<Instant>,
 }
@@ -82,8 +85,8 @@ const END: *mut WorkerJob = ptr::without_provenance_mut(align_of::<WorkerJob>())
 
 /// The place where a worker finds its next job.
 struct WorkerSlot {
-    /// The number of this worker's share of a job. The calling thread's is 0.
-    share: usize,
+    /// The number of this worker.
+    worker: usize,
     inbox: Inbox<WorkerJob>,
 }
 
@@ -91,32 +94,15 @@ struct WorkerSlot {
 /// counted out.
 struct WorkerJob {
     body: *const Body<'static>,
-    blocks: Blocks,
+    chunks: Chunks,
+    queues: *const [ChunkQueue],
     given: Instant,
+    /// The processor of the calling thread, if the operation is long.
+    processor: Option<usize>,
     /// The time from `given` to the beginning of the last worker, in nanoseconds.
     begun: AtomicU64,
     countdown: Countdown,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
-}
-
-/// How work is divided: into whole blocks, spread evenly over `shares`.
-#[derive(Clone, Copy)]
-struct Blocks {
-    items: usize,
-    block: usize,
-    shares: usize,
-}
-
-impl Blocks {
-    fn range(&self, share: usize) -> Range<usize> {
-        let blocks = self.items.div_ceil(self.block);
-        let (each, longer) = (blocks / self.shares, blocks % self.shares);
-        let start = |share: usize| {
-            let block = share * each + share.min(longer);
-            block.saturating_mul(self.block).min(self.items)
-        };
-        start(share)..start(share + 1)
-    }
 }
 
 /// Sets the number of workers for central work of this process, the calling thread included. It takes effect with the
@@ -145,8 +131,8 @@ pub fn costs() -> Costs {
     ESTIMATES.costs()
 }
 
-/// Fixes the cost of waking workers, so that it is not measured; with `None`, it is measured again. Tests use this to
-/// make work shared, or not shared. Results do not depend on it.
+/// Fixes the cost of waking workers, so that it is not measured, and has each worker do its own range and no other; with
+/// `None`, both end. Tests use this to make work shared, or not shared. Results do not depend on it.
 pub fn fix_costs(costs: Option<Costs>) {
     ESTIMATES.fix(costs);
 }
@@ -167,39 +153,34 @@ pub fn entries() -> u64 {
 /// traffic of one element, over all inputs and outputs.
 ///
 /// A panic of `body` reaches the caller once every worker has finished.
-pub fn for_each_range(elements: usize, bytes_per_element: usize, body: &Body<'_>) {
-    enter(elements, ELEMENTS_PER_BLOCK, bytes_per_element, body);
+pub fn for_each_range(
+    elements: usize,
+    bytes_per_element: usize,
+    body: &(dyn Fn(Range<usize>) + Sync),
+) {
+    let bytes = elements.saturating_mul(bytes_per_element);
+    enter(elements, ELEMENTS_PER_BLOCK, bytes, usize::MAX, &|_, range| body(range));
 }
 
 /// Works like [`for_each_range`], for items that are large pieces of work each. Boundaries can be anywhere.
-pub fn for_each_task(tasks: usize, bytes_per_task: usize, body: &Body<'_>) {
-    enter(tasks, 1, bytes_per_task, body);
+pub fn for_each_task(tasks: usize, bytes_per_task: usize, body: &(dyn Fn(Range<usize>) + Sync)) {
+    let bytes = tasks.saturating_mul(bytes_per_task);
+    enter(tasks, 1, bytes, usize::MAX, &|_, range| body(range));
 }
 
-/// Divides work that moves `bytes` bytes into as many shares as workers are worth using for it, at most `most`. Calls
-/// `body` once for each share, with the share's number and the number of shares. Panics as [`for_each_range`] does.
-pub fn for_each_share(most: usize, bytes: usize, body: &(dyn Fn(usize, usize) + Sync)) {
-    match EnteredWorkers::new(bytes, most) {
-        Some(entered) => {
-            let shares = entered.shares();
-            entered.dispatch(shares, 1, bytes, &|range| {
-                for number in range {
-                    body(number, shares);
-                }
-            });
-        }
-        None => alone(bytes, || body(0, 1)),
-    }
+/// Calls `body` with ranges that together are the `bytes` bytes that an operation moves, and with the number of the
+/// worker, which is less than `most`. A worker may get several, one after the other. Otherwise as [`for_each_range`].
+pub fn for_each_share(most: usize, bytes: usize, body: &Body<'_>) {
+    enter(bytes, 1, bytes, most, body);
 }
 
-fn enter(items: usize, block: usize, bytes_per_item: usize, body: &Body<'_>) {
+fn enter(items: usize, block: usize, bytes: usize, most: usize, body: &Body<'_>) {
     if items == 0 {
         return;
     }
-    let bytes = items.saturating_mul(bytes_per_item);
-    match EnteredWorkers::new(bytes, items.div_ceil(block)) {
+    match EnteredWorkers::new(bytes, most.min(items.div_ceil(block))) {
         Some(entered) => entered.dispatch(items, block, bytes, body),
-        None => alone(bytes, || body(0..items)),
+        None => alone(bytes, || body(0, 0..items)),
     }
 }
 
@@ -237,14 +218,15 @@ impl EnteredWorkers {
         (shares > 1).then_some(EnteredWorkers { threads, helpers: shares - 1 })
     }
 
-    /// The number of threads that take part, the calling one included.
-    fn shares(&self) -> usize {
-        self.helpers + 1
-    }
-
     fn dispatch(self, items: usize, block: usize, bytes: usize, body: &Body<'_>) {
         ENTRIES.fetch_add(1, Ordering::Relaxed);
-        dispatch(&self.threads.workers[..self.helpers], items, block, bytes, body);
+        let shares = self.helpers + 1;
+        let chunks = Chunks::new(items, block, bytes, shares);
+        let queues = &self.threads.queues[..shares];
+        for (worker, queue) in queues.iter().enumerate() {
+            queue.fill(chunks.own(worker, shares));
+        }
+        dispatch(&self.threads.workers[..self.helpers], queues, chunks, bytes, body);
     }
 }
 
@@ -270,14 +252,17 @@ impl WorkerThreads {
 
     /// Starts threads until there are `wanted`. Returns how many can be used.
     fn at_least(&mut self, wanted: usize) -> usize {
+        while self.queues.len() <= wanted {
+            self.queues.push(ChunkQueue::default());
+        }
         while self.workers.len() < wanted {
             if self.refused.is_some_and(|when| when.elapsed() < PAUSE) {
                 break;
             }
-            let share = self.workers.len() + 1;
-            let slot = Arc::new(WorkerSlot { share, inbox: Inbox::new() });
+            let worker = self.workers.len() + 1;
+            let slot = Arc::new(WorkerSlot { worker, inbox: Inbox::new() });
             let of_thread = Arc::clone(&slot);
-            let options = ThreadOptions::new(format!("umbo-worker-{share}"), Purpose::Worker);
+            let options = ThreadOptions::new(format!("umbo-worker-{worker}"), Purpose::Worker);
             match thread::spawn(&options, move || of_thread.serve()) {
                 Ok(handle) => self.workers.push(Worker { slot, handle }),
                 Err(error) => {
@@ -292,34 +277,51 @@ impl WorkerThreads {
     }
 }
 
-/// Runs the first share on this thread and the others on `workers`. All shares together move `bytes` bytes.
-fn dispatch(workers: &[Worker], items: usize, block: usize, bytes: usize, body: &Body<'_>) {
+/// Does the chunks in the `queues` on this thread, whose queue is the first, and on `workers`. All together move `bytes`
+/// bytes.
+fn dispatch(
+    workers: &[Worker],
+    queues: &[ChunkQueue],
+    chunks: Chunks,
+    bytes: usize,
+    body: &Body<'_>,
+) {
     // SAFETY: only the lifetime changes. The pointer is used by workers that count themselves out of the countdown
     // afterwards, and this function returns only when all of them have done so.
     let forever = unsafe { std::mem::transmute::<*const Body<'_>, *const Body<'static>>(body) };
+    let long_operation = ESTIMATES.is_long(bytes).then(LongOperation::begin);
     let job = WorkerJob {
         body: forever,
-        blocks: Blocks { items, block, shares: workers.len() + 1 },
+        chunks,
+        queues,
         given: Instant::now(),
+        processor: long_operation.as_ref().and_then(|_| affinity::current_processor()),
         begun: AtomicU64::new(0),
         countdown: Countdown::new(workers.len()),
         panic: Mutex::new(None),
     };
-    let long_operation = ESTIMATES.is_long(bytes).then(LongOperation::begin);
+    let in_inbox = (&raw const job).cast_mut();
     let mut woken = 0;
     for worker in workers {
-        woken += usize::from(worker.slot.inbox.give((&raw const job).cast_mut()));
+        woken += usize::from(worker.slot.inbox.give(in_inbox));
     }
     let started = Instant::now();
-    let own = AssertUnwindSafe(|| in_default_mode(|| body(job.blocks.range(0))));
+    let mut done = 0;
+    // SAFETY: the body and the queues outlive this call.
+    let own = AssertUnwindSafe(|| unsafe { job.work(0, &mut done) });
     let own = panic::catch_unwind(own);
-    ESTIMATES.moved(bytes / job.blocks.shares, bytes, started.elapsed());
-    // Woken workers begin later than the caller, by the time of a wake-up. If the caller parked, it would have to be
-    // woken itself.
-    let patience = if woken > 0 { SPIN + 2 * ESTIMATES.costs().latency } else { SPIN };
-    job.countdown.wait(&CALLER, spinning(patience.min(LONGEST_SPIN)));
+    let moved = bytes as u128 * u128::from(done) / u128::from(chunks.count().max(1));
+    ESTIMATES.moved(moved as usize, bytes, started.elapsed());
+    // Nothing is left for those that have not begun.
+    let all = !ESTIMATES.is_fixed();
+    let late = workers.iter().filter(|worker| all && worker.slot.inbox.take_back(in_inbox)).count();
+    job.countdown.count_out_late(late);
+    job.countdown.wait(&CALLER, spinning(LAST_SPIN));
     drop(long_operation);
-    let begun = Duration::from_nanos(job.begun.load(Ordering::Relaxed));
+    let begun = match late {
+        0 => Duration::from_nanos(job.begun.load(Ordering::Relaxed)),
+        _ => job.given.elapsed(),
+    };
     ESTIMATES.woke(woken, started - job.given, begun);
     if let Err(payload) = own {
         panic::resume_unwind(payload);
@@ -330,20 +332,38 @@ fn dispatch(workers: &[Worker], items: usize, block: usize, bytes: usize, body: 
 }
 
 impl WorkerJob {
-    /// Does one share and counts the worker out. The job may no longer exist when this returns.
+    /// Does chunks until none is left: those of the worker's own range, and then those of others. `done` counts them.
+    ///
+    /// # Safety
+    /// The body and the queues are alive.
+    unsafe fn work(&self, worker: usize, done: &mut u32) {
+        // SAFETY: the caller's promise.
+        let (body, queues) = unsafe { (&*self.body, &*self.queues) };
+        let last = if ESTIMATES.is_fixed() { 1 } else { queues.len() };
+        let others = || (1..last).map(|next| &queues[(worker + next) % queues.len()]);
+        in_default_mode(|| {
+            while let Some(chunk) =
+                queues[worker].pop().or_else(|| others().find_map(ChunkQueue::steal))
+            {
+                body(worker, self.chunks.items(chunk));
+                *done += 1;
+            }
+        });
+    }
+
+    /// Works on a worker's thread and counts it out. The job may no longer exist when this returns.
     ///
     /// # Safety
     /// `job` is alive, and the calling worker is one of those that its countdown counts.
-    unsafe fn work(job: *const WorkerJob, share: usize) {
+    unsafe fn serve(job: *const WorkerJob, worker: usize) {
         // SAFETY: the job is alive until this worker is counted out below.
         let job = unsafe { &*job };
         let begun = u64::try_from(job.given.elapsed().as_nanos()).unwrap_or(u64::MAX);
         job.begun.fetch_max(begun, Ordering::Relaxed);
-        // SAFETY: as above; the body outlives the job.
-        let body = unsafe { &*job.body };
         let outcome = AssertUnwindSafe(|| {
             let _share = observe::share("central work");
-            in_default_mode(|| body(job.blocks.range(share)))
+            // SAFETY: as above; the body and the queues outlive the job.
+            unsafe { job.work(worker, &mut 0) }
         });
         let outcome = panic::catch_unwind(outcome);
         if let Err(payload) = outcome {
@@ -357,13 +377,19 @@ impl WorkerJob {
 impl WorkerSlot {
     /// Runs jobs until the worker ends.
     fn serve(&self) {
+        let mut place = Elsewhere::default();
         loop {
             let job = self.inbox.take(spinning(SPIN));
             if job == END {
                 return;
             }
             // SAFETY: a job in the slot is alive, and counts this worker until it has done it.
-            unsafe { WorkerJob::work(job, self.share) };
+            unsafe {
+                if let Some(processor) = (*job).processor {
+                    place.leave(processor);
+                }
+                WorkerJob::serve(job, self.worker);
+            }
         }
     }
 }
@@ -377,24 +403,4 @@ fn spinning(time: Duration) -> Spin {
 fn processors() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| affinity::process_processors().count().max(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn inner_boundaries_are_multiples_of_the_block() {
-        for (items, shares) in [(1, 1), (64, 1), (65, 2), (1000, 3), (4096, 7)] {
-            let blocks = Blocks { items, block: 64, shares };
-            let mut end = 0;
-            for share in 0..shares {
-                let range = blocks.range(share);
-                assert_eq!(range.start, end);
-                assert!(range.end.is_multiple_of(64) || range.end == items);
-                end = range.end;
-            }
-            assert_eq!(end, items);
-        }
-    }
 }

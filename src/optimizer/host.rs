@@ -67,7 +67,7 @@ impl ApplyLauncher for Host {
         let (sums, sources) = (&*sums, &*sources);
         let streaming = streaming::pays(pieces.bytes());
         pieces.for_each_share(contributions.len(), &|share| {
-            let contributions = &mut *contributions[share.number()].lock();
+            let contributions = &mut *contributions[share.worker()].lock();
             for (item, part) in share.parts() {
                 let index = items[item].index;
                 collect(sources, &items[item], contributions);
@@ -98,7 +98,7 @@ impl ApplyLauncher for Host {
         }
         let ApplyWork { items, pieces, contributions, .. } = work;
         pieces.for_each_share(contributions.len(), &|share| {
-            let contributions = &mut *contributions[share.number()].lock();
+            let contributions = &mut *contributions[share.worker()].lock();
             for (item, part) in share.parts() {
                 let ApplyItem { index, fresh, .. } = items[item];
                 let Some(sum) = sources.accumulation.memory(index) else { continue };
@@ -161,7 +161,7 @@ impl ApplyLauncher for Host {
         observe::count(Counter::Updated, || pieces.bytes() as u64);
         let streaming = streaming::pays(pieces.bytes());
         pieces.for_each_share(contributions.len(), &|share| {
-            let contributions = &mut *contributions[share.number()].lock();
+            let contributions = &mut *contributions[share.worker()].lock();
             for (item, part) in share.parts() {
                 with_pass(means, &items[item], contributions, streaming, |update, pass| {
                     rule.update(&update.scalars, &pass.over(&part));

@@ -26,14 +26,14 @@ fn half_of_the_smallest() -> u32 {
     (black_box(f32::MIN_POSITIVE) * black_box(0.5)).to_bits()
 }
 
-/// How many shares there were, and in how many of them a denormal number came out as one.
-fn work() -> [usize; 2] {
-    let [shares, kept] = [const { AtomicUsize::new(0) }; 2];
-    workers::for_each_range(4 << 10, 1 << 10, &|_| {
-        shares.fetch_add(1, Ordering::Relaxed);
-        kept.fetch_add(usize::from(half_of_the_smallest() == 1 << 22), Ordering::Relaxed);
+/// How many workers there were, and on how many of them a denormal number came out as one.
+fn work() -> [u32; 2] {
+    let [all, kept] = [const { AtomicUsize::new(0) }; 2];
+    workers::for_each_share(usize::MAX, 4 << 20, &|worker, _| {
+        all.fetch_or(1 << worker, Ordering::Relaxed);
+        kept.fetch_or(usize::from(half_of_the_smallest() == 1 << 22) << worker, Ordering::Relaxed);
     });
-    [shares, kept].map(AtomicUsize::into_inner)
+    [all, kept].map(|workers| workers.into_inner().count_ones())
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn denormal_numbers_count_on_every_thread() {
             for mode_of_caller in [before, before | FLUSH] {
                 set_mode(mode_of_caller);
                 assert_eq!(half_of_the_smallest() == 0, mode_of_caller != before);
-                assert_eq!(work(), [workers; 2]);
+                assert_eq!(work(), [workers as u32; 2]);
                 assert_eq!(mode() & FLUSH, mode_of_caller & FLUSH);
             }
             set_mode(before | if flushes_first { FLUSH } else { 0 });

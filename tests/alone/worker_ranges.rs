@@ -3,22 +3,23 @@
 use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use umbo::executor::thread::current_name;
 use umbo::executor::workers::{
-    Costs, MAX_COUNT, count, fix_costs, for_each_range, for_each_task, set_count,
+    Costs, MAX_COUNT, count, fix_costs, for_each_range, for_each_share, for_each_task, set_count,
 };
 
 const LARGE: usize = 1 << 20;
 
-fn sum_of_ranges(elements: usize) -> (usize, usize) {
-    let (sum, calls) = (AtomicUsize::new(0), AtomicUsize::new(0));
+fn sum_of_ranges(elements: usize) -> usize {
+    let sum = AtomicUsize::new(0);
     for_each_range(elements, LARGE, &|range| {
-        calls.fetch_add(1, Ordering::Relaxed);
+        assert!(range.start.is_multiple_of(64));
         sum.fetch_add(range.sum(), Ordering::Relaxed);
     });
-    (sum.into_inner(), calls.into_inner())
+    sum.into_inner()
 }
 
 #[test]
@@ -32,9 +33,7 @@ fn ranges_cover_and_failures_come_back() {
         set_count(workers).unwrap();
         assert_eq!(count(), workers);
         for elements in [0, 1, 63, 64, 65, 1000, 4096] {
-            let (sum, calls) = sum_of_ranges(elements);
-            assert_eq!(sum, (0..elements).sum::<usize>());
-            assert!(calls <= workers.min(elements.div_ceil(64)));
+            assert_eq!(sum_of_ranges(elements), (0..elements).sum::<usize>());
         }
     }
     let names = Mutex::new(Vec::new());
@@ -42,7 +41,7 @@ fn ranges_cover_and_failures_come_back() {
         assert_eq!(range.len(), 1);
         names.lock().push((range.start, current_name()));
         // Entering again is done alone, without waiting.
-        assert_eq!(sum_of_ranges(1000).0, 499_500);
+        assert_eq!(sum_of_ranges(1000), 499_500);
     });
     let names = names.into_inner();
     assert_eq!(names.len(), 8);
@@ -61,7 +60,7 @@ fn ranges_cover_and_failures_come_back() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..200 {
-                    assert_eq!(sum_of_ranges(1000).0, 499_500);
+                    assert_eq!(sum_of_ranges(1000), 499_500);
                 }
             });
         }
@@ -70,11 +69,11 @@ fn ranges_cover_and_failures_come_back() {
 
 /// Enters the set with work for four workers. Returns how many took part.
 fn enter() -> usize {
-    let calls = AtomicUsize::new(0);
-    for_each_range(4 << 10, 1 << 10, &|_| {
-        calls.fetch_add(1, Ordering::Relaxed);
+    let workers = AtomicUsize::new(0);
+    for_each_share(4, 4 << 20, &|worker, _| {
+        workers.fetch_or(1 << worker, Ordering::Relaxed);
     });
-    calls.into_inner()
+    workers.into_inner().count_ones() as usize
 }
 
 #[test]
@@ -91,4 +90,16 @@ fn entering_allocates_nothing() {
     let took_part: usize = (0..1000).map(|_| enter()).sum();
     assert_eq!(took_part, 4000);
     assert_eq!(crate::allocator::of_all_threads(), before);
+}
+
+#[test]
+fn a_slow_worker_is_helped() {
+    let true = crate::is_alone(a_slow_worker_is_helped) else { return };
+    set_count(2).unwrap();
+    let chunks = [const { AtomicUsize::new(0) }; 2];
+    for_each_share(2, 1 << 30, &|worker, _| {
+        chunks[worker].fetch_add(1, Ordering::Relaxed);
+        thread::sleep(Duration::from_millis(50 * worker as u64));
+    });
+    assert_eq!(chunks.map(AtomicUsize::into_inner).map(|count| count > 900), [true, false]);
 }

@@ -99,7 +99,7 @@ impl Shards {
             pieces.push(range.len(), BLOCK, (3 + slots) * dtype.size());
         }
         pieces.for_each_share(contributions.len(), &|share| {
-            let contributions = &mut *contributions[share.number()].lock();
+            let contributions = &mut *contributions[share.worker()].lock();
             for (at, part) in share.parts() {
                 let ShardRange { item, range, .. } = &own[at];
                 with_pass(means, items[*item], contributions, false, |update, pass| {
