@@ -79,7 +79,7 @@ fn without_a_function_for_gpus_the_rule_is_refused_and_nothing_changes() {
 #[test]
 fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
     let Some(control) = under_driver(&[]) else { return };
-    registry::set_logical_count(DeviceKind::Gpu, 0, 2).unwrap();
+    registry::REGISTRY.set_logical_count(DeviceKind::Gpu, 0, 2).unwrap();
     for seed in 0..10 {
         control.seed(seed);
         let queue = |own: &CustomUpdate<'_>| {
