@@ -48,7 +48,8 @@ fn others_memory_is_let_go_of_when_it_is_no_longer_used() {
         unsafe {
             other.fill_zeros((*managed).elements.data.addr() as u64, 12).unwrap();
             other.synchronize().unwrap();
-            Legacy::release(NonNull::new((*managed).manager.cast()).unwrap())
+            let inner = (*managed).manager.cast::<Legacy>();
+            ((*inner).deleter.unwrap())(inner);
         }
     }
     let Some(control) = under_driver(&[]) else { return };
