@@ -42,7 +42,8 @@ pub fn save_npz(arrays: &[(&str, &Tensor)], path: &Path) -> Result<()> {
         ZipError::Io(error) => failed(path, "writing", &error),
         error => invalid!("names", "{error}"),
     };
-    let mut archive = ZipWriter::new(AtomicFile::create(path)?);
+    let file = AtomicFile::create(path)?;
+    let mut archive = ZipWriter::new(&file.file);
     for (name, tensor) in arrays {
         let tensor = tensor.on_host()?.to_contiguous()?;
         let (header, elements) = (header(&tensor), bytes(&tensor)?);
@@ -55,7 +56,8 @@ pub fn save_npz(arrays: &[(&str, &Tensor)], path: &Path) -> Result<()> {
             archive.write_all(part).map_err(|error| failed(path, "writing", &error))?;
         }
     }
-    archive.finish().map_err(refused)?.finish()
+    archive.finish().map_err(refused)?;
+    file.finish()
 }
 
 /// The bytes before the elements.

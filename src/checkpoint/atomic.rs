@@ -24,7 +24,7 @@ pub struct AtomicFile {
     target: PathBuf,
     folder: PathBuf,
     partial: PathBuf,
-    file: File,
+    pub(super) file: File,
     finished: bool,
 }
 
@@ -97,22 +97,6 @@ impl AtomicFile {
                 error,
             )
         })
-    }
-}
-
-impl Write for AtomicFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl io::Seek for AtomicFile {
-    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
-        self.file.seek(to)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::checkpoint::parts::PartFile;
 use crate::checkpoint::snapshot::SavedSharding;
 use crate::checkpoint::wanted::{Later, WantedTensors};
 use crate::device::DeviceId;
-use crate::error::{Error, Result, Status};
+use crate::error::{Error, Result, Status, memory};
 use crate::input::file::{self, damaged};
 use crate::tensor::{DType, Shape, Tensor};
 
@@ -98,9 +98,7 @@ impl CheckpointFile {
             );
             return Err(damaged(path, problem));
         }
-        let mut all =
-            crate::error::memory::list(LENGTH_BYTES + header as usize, "bytes of a header")?;
-        all.resize(LENGTH_BYTES + header as usize, 0);
+        let mut all = memory::filled(LENGTH_BYTES + header as usize, 0, "bytes of a header")?;
         read_at(path, &file, &mut all, 0)?;
         let text = std::str::from_utf8(&all[LENGTH_BYTES..])
             .map_err(|_| damaged(path, "not a safetensors file, or damaged: no header"))?;

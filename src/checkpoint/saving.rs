@@ -14,9 +14,9 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::checkpoint::bundle::{Checkpoint, Entries, names_of, owns};
 use crate::checkpoint::objects::variable::value_of;
-use crate::checkpoint::parts::remove_parts;
 use crate::checkpoint::saveable::{Names, ObjectRecord, Saveable, full_name};
 use crate::checkpoint::snapshot::Snapshot;
+use crate::checkpoint::writer::replace;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 use crate::optimizer::Gradients;
@@ -109,11 +109,7 @@ impl Checkpoint {
         }
         let begin = |snapshot: Snapshot| Snapshot { saved, ..snapshot }.begin(path);
         // SAFETY: the snapshot is dropped when it is written.
-        let file = unsafe { self.recorded(true, begin) }?;
-        file.finish()?;
-        // These are parts of an earlier checkpoint of several ranks.
-        remove_parts(path, |_| true);
-        Ok(())
+        replace(path, unsafe { self.recorded(true, begin) }?)
     }
 
     /// Replaces the file at `path` by one with the variables alone, for other programs and for
@@ -132,9 +128,7 @@ impl Checkpoint {
         let file = snapshot.begin(path)?;
         drop(snapshot);
         drop(quiet);
-        file.finish()?;
-        remove_parts(path, |_| true);
-        Ok(())
+        replace(path, file)
     }
 }
 

@@ -21,19 +21,13 @@ const PIECE: usize = 1 << 20;
 impl Snapshot {
     /// Replaces the file at `path` by one with these contents.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
-        self.begin(path)?.finish()?;
-        // These are parts of an earlier checkpoint of several ranks.
-        remove_parts(path, |_| true);
-        Ok(())
+        replace(path, self.begin(path)?)
     }
 
     /// Replaces the checkpoint at `path` by one of which each rank has made a snapshot. All ranks make this call. If it
     /// fails on one rank, it fails on all.
     pub(super) fn write_together(mut self, strategy: &Strategy, path: &Path) -> Result<()> {
         let ranks = Arc::clone(strategy.ranks());
-        if ranks.is_alone() {
-            return self.write(path);
-        }
         let is_first = ranks.rank() == 0;
         // These are the saves of the checkpoint that is to be replaced. They are listed before any rank writes.
         let known: Vec<u64> = match is_first {
@@ -41,7 +35,7 @@ impl Snapshot {
             false => Vec::new(),
         };
         let own = self.checksums().and_then(|checksums| {
-            let (header, checksum) = self.header(&checksums)?;
+            let (header, checksum) = header::encode(&self, &checksums)?;
             Ok((checksums, header, checksum))
         });
         let checksum = own.as_ref().map_or(0, |(.., checksum)| u64::from(*checksum));
@@ -60,7 +54,7 @@ impl Snapshot {
                     self.parts.push(PartFile { name, checksum: *checksum as u32 });
                 }
                 // The header of the file contains the checksums of the parts' headers.
-                (header, _) = self.header(&checksums)?;
+                (header, _) = header::encode(&self, &checksums)?;
             }
             let place = match is_first {
                 true => path.to_owned(),
@@ -93,7 +87,7 @@ impl Snapshot {
 
     /// Writes a file with these contents, which will be given the name `path`.
     pub(super) fn begin(&self, path: &Path) -> Result<AtomicFile> {
-        let (header, _) = self.header(&self.checksums()?)?;
+        let (header, _) = header::encode(self, &self.checksums()?)?;
         let mut file = AtomicFile::create(path)?;
         self.write_to(&mut file, &header)?;
         Ok(file)
@@ -119,16 +113,19 @@ impl Snapshot {
         Ok(checksums.into_iter().map(Hasher::finalize).collect())
     }
 
-    /// The header of a file with these contents, whose tensors have these checksums, and the header's own checksum.
-    pub(super) fn header(&self, checksums: &[u32]) -> Result<(Vec<u8>, u32)> {
-        header::encode(self, checksums)
-    }
-
     /// Writes the header and all tensors.
     pub(super) fn write_to(&self, file: &mut AtomicFile, header: &[u8]) -> Result<()> {
         file.write(header)?;
         self.tensors.iter().try_for_each(|(_, tensor)| file.write(bytes(tensor)?))
     }
+}
+
+/// Gives the file of a checkpoint of one rank its name.
+pub(super) fn replace(path: &Path, file: AtomicFile) -> Result<()> {
+    file.finish()?;
+    // These are parts of an earlier checkpoint of several ranks.
+    remove_parts(path, |_| true);
+    Ok(())
 }
 
 fn start_collective<T>(

@@ -11,15 +11,8 @@ use parking_lot::Mutex;
 /// An engine that gets only valid calls.
 pub struct CheckedCommunicator {
     engine: Box<dyn Communicator>,
-    /// Held during a call. It records the failure of a call.
-    state: Mutex<CheckedState>,
-}
-
-enum CheckedState {
-    Usable,
-    /// A call has begun. If another call finds this state, the first has not ended normally.
-    Left,
-    Failed(String),
+    /// Held during a call. An error says how an earlier call has failed.
+    state: Mutex<Result<(), String>>,
 }
 
 impl fmt::Debug for CheckedCommunicator {
@@ -44,8 +37,7 @@ impl CheckedCommunicator {
             let problem = format!("{node_rank} is not in [0, {node_size}), those of this machine");
             return Err(Error::invalid("node_rank", problem));
         }
-        let state = Mutex::new(CheckedState::Usable);
-        Ok(CheckedCommunicator { engine, state })
+        Ok(CheckedCommunicator { engine, state: Mutex::new(Ok(())) })
     }
 
     /// Checks that a call is valid: that counts fit the memory, and that a rank receives from itself as many bytes as
@@ -115,28 +107,16 @@ impl Communicator for CheckedCommunicator {
                  in the same order on all ranks",
             ));
         };
-        match &*state {
-            CheckedState::Usable => {}
-            CheckedState::Left => {
-                return Err(Error::Unavailable(
-                    "an earlier call of this communicator was left by an exception or a panic; it is of no \
-                     further use"
-                        .to_owned(),
-                ));
-            }
-            CheckedState::Failed(how) => {
-                return Err(Error::Unavailable(format!(
-                    "an earlier call of this communicator failed, and it is of no further use: {how}"
-                )));
-            }
+        if let Err(how) = &*state {
+            return Err(Error::Unavailable(format!(
+                "an earlier call of this communicator failed, and it is of no further use: {how}"
+            )));
         }
         self.engine.check_thread()?;
-        *state = CheckedState::Left;
+        // This stays if the call does not return.
+        *state = Err("it was left by an exception or a panic".to_owned());
         let result = self.engine.call(call);
-        *state = match &result {
-            Ok(()) => CheckedState::Usable,
-            Err(error) => CheckedState::Failed(format!("{}: {error}", error.status().name())),
-        };
+        *state = result.as_ref().copied().map_err(described);
         result
     }
 
@@ -151,7 +131,7 @@ impl Communicator for CheckedCommunicator {
     fn abort(&self, error: &Error) {
         // An engine may not support this while a call is in progress. That call fails by itself.
         if let (Some(mut state), Ok(())) = (self.state.try_lock(), self.engine.check_thread()) {
-            *state = CheckedState::Failed(format!("{}: {error}", error.status().name()));
+            *state = Err(described(error));
             self.engine.abort(error);
         }
     }
@@ -166,9 +146,14 @@ impl Communicator for CheckedCommunicator {
             "vote: this rank said {number}, and the engine says that the ranks said {} to {}",
             vote.least, vote.greatest
         );
-        *self.state.lock() = CheckedState::Failed(format!("DATA_LOSS: {problem}"));
-        Err(Error::DataLoss(problem))
+        let error = Error::DataLoss(problem);
+        *self.state.lock() = Err(described(&error));
+        Err(error)
     }
+}
+
+fn described(error: &Error) -> String {
+    format!("{}: {error}", error.status().name())
 }
 
 #[cfg(test)]

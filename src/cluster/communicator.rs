@@ -185,8 +185,7 @@ pub trait Communicator: Send + Sync {
                 if self.rank() != root {
                     return self.all_gather(&[], bytes, &counts);
                 }
-                let mut received = memory::list(bytes.len(), "bytes of a broadcast")?;
-                received.resize(bytes.len(), 0);
+                let mut received = memory::filled(bytes.len(), 0, "bytes of a broadcast")?;
                 self.all_gather(bytes, &mut received, &counts)
             }
             EngineCall::Vote(vote) => {

@@ -6,47 +6,15 @@
 
 mod table;
 
-use self::table::Registry;
-pub use self::table::{DeviceHold, MAX_LOGICAL_CPUS};
+pub use self::table::{DeviceHold, MAX_LOGICAL_CPUS, Registry};
 use crate::device::cpu::memory;
 use crate::device::cuda::gpu::{Gpu, GpuAddress};
 use crate::device::{DeviceId, DeviceKind, MemoryInfo, cuda};
 use crate::error::{Error, Result};
 use crate::executor::affinity::{self, CpuSet};
 
-/// How many physical devices of this kind there are: one CPU, which is the host, and the CUDA devices that the driver
-/// shows to this process. The first call about GPUs starts the driver.
-pub fn physical_count(kind: DeviceKind) -> u32 {
-    REGISTRY.physical_count(kind)
-}
-
-/// How many logical devices of this kind there are. Their indices are 0 to one less than this number.
-pub fn logical_count(kind: DeviceKind) -> u32 {
-    REGISTRY.logical_count(kind)
-}
-
-/// Splits a physical device into `count` logical devices. This replaces an earlier split. The host takes 1 to
-/// [`MAX_LOGICAL_CPUS`]. A GPU takes 1 to 64, and each may use an equal share of its memory. Existing strategies keep
-/// the processors they have.
-///
-/// Fails, with nothing changed, with NOT_FOUND if there is no such physical device; with INVALID_ARGUMENT for a count
-/// outside of the limits; with FAILED_PRECONDITION while a device that would vanish is held, and for a GPU once one
-/// of its logical GPUs, or one with a higher number, was used.
-pub fn set_logical_count(kind: DeviceKind, physical_ordinal: u32, count: u32) -> Result<()> {
-    REGISTRY.set_logical_count(kind, physical_ordinal, count)
-}
-
-/// Splits a card into logical GPUs. Each may use as many bytes as its limit, or without a limit as many as the card
-/// has. Everything else is as in [`set_logical_count`].
-pub fn split_gpu(physical_ordinal: u32, limits: &[Option<u64>]) -> Result<()> {
-    REGISTRY.require_physical(DeviceKind::Gpu, physical_ordinal, "physical_ordinal: ")?;
-    REGISTRY.split_gpu(physical_ordinal, limits)
-}
-
-/// Returns the device if it exists. Fails with NOT_FOUND if it does not.
-pub fn require(device: DeviceId) -> Result<DeviceId> {
-    REGISTRY.require(device).map(|_| device)
-}
+/// The devices of this process.
+pub static REGISTRY: Registry = Registry::new(cuda::probe, cuda::memory_info);
 
 /// Sets the external stream, by its address, on which a logical GPU works. `None` sets its own stream again. Fails
 /// with NOT_FOUND if there is no such device; with FAILED_PRECONDITION once it was used; with INVALID_ARGUMENT for a
@@ -116,26 +84,6 @@ pub fn gpu_of_card(card: u32) -> Result<DeviceId> {
     Ok(DeviceId { kind: DeviceKind::Gpu, index })
 }
 
-/// Makes sure that there are at least `count` logical CPUs. It never removes any. Fails with INVALID_ARGUMENT for a
-/// count outside of 1 to [`MAX_LOGICAL_CPUS`].
-pub fn ensure_logical_cpus(count: u32) -> Result<()> {
-    REGISTRY.ensure_logical_cpus(count)
-}
-
-/// The logical device with this name, in any form that [`DeviceName::parse`](crate::device::name::DeviceName::parse)
-/// takes. Fails with INVALID_ARGUMENT if it is not a name. Fails with NOT_FOUND if it is a name of another process,
-/// or if there is no such device; the message then lists the devices and how to get more. Messages begin with
-/// `argument`, the caller's word for the name.
-pub fn resolve(name: &str, argument: &'static str) -> Result<DeviceId> {
-    REGISTRY.resolve(name, argument)
-}
-
-/// Keeps these devices from vanishing for as long as the result lives. A device may be held several times. Fails with
-/// NOT_FOUND if one of them does not exist; then none is held.
-pub fn hold(devices: &[DeviceId]) -> Result<DeviceHold> {
-    REGISTRY.hold(devices)
-}
-
 /// The memory of the physical device that a logical device is a part of. Fails with NOT_FOUND if there is no such
 /// device, and with UNAVAILABLE if the system or the driver does not report it. For a GPU this makes its primary
 /// context current for a moment, which is slow if nobody in the process holds the context.
@@ -166,5 +114,3 @@ pub fn processors(device: DeviceId, all: &CpuSet) -> Result<CpuSet> {
     let count = REGISTRY.require(device)?;
     Ok(affinity::share(all, device.index as usize, count as usize))
 }
-
-static REGISTRY: Registry = Registry::new(cuda::probe, cuda::memory_info);

@@ -7,6 +7,7 @@ use super::watched::{Watched, WrittenVariable};
 use crate::error::{Error, Result, memory};
 use crate::executor::computing;
 use crate::input;
+use crate::kernels::float::gradient_element::for_gradient_dtype;
 use crate::observe::log;
 use crate::optimizer::Gradients;
 use crate::optimizer::inspection::{Before, WrittenGradient};
@@ -14,7 +15,7 @@ use crate::optimizer::rows::AddedRows;
 use crate::strategy::commit::CommitAction;
 use crate::strategy::metrics::{Added, Additions, What};
 use crate::strategy::{ReplicaContext, Strategy, Watcher};
-use crate::tensor::{DType, Element, Tensor};
+use crate::tensor::{Element, Tensor};
 use crate::values::Value;
 use crate::values::variable::Variable;
 use parking_lot::Mutex;
@@ -240,21 +241,14 @@ impl Observer {
 
 /// The elements of a gradient buffer.
 fn elements_of(buffer: &Tensor) -> Result<Vec<f64>> {
-    match buffer.dtype() {
-        DType::Float16 => widened::<half::f16>(buffer),
-        DType::BFloat16 => widened::<half::bf16>(buffer),
-        DType::Float32 => widened::<f32>(buffer),
-        DType::Float64 => widened::<f64>(buffer),
-        other => Err(Error::Internal(format!("gradients of {other}"))),
-    }
+    for_gradient_dtype!(buffer.dtype(), T => widened::<T>(buffer))
 }
 
 /// All elements of a gradient to which rows were added. Rows that were submitted with weight 0 do not count, and nobody
 /// has checked their indices. Such rows are left out if the table has no row with their index.
 fn elements_of_rows(table: &Variable, added: &[AddedRows], counts: bool) -> Result<Vec<f64>> {
     let count = table.shape().elements();
-    let mut all = memory::list(count, "elements of a gradient")?;
-    all.resize(count, 0.0);
+    let mut all = memory::filled(count, 0.0, "elements of a gradient")?;
     let width = table.shape()[1..].iter().product::<usize>();
     for AddedRows { indices, values } in added {
         let values = elements_of(values)?;

@@ -6,8 +6,8 @@ use super::dry_run::{DryRun, Failure, Parts};
 use super::options::CheckOptions;
 use super::report::{Finding, Subject, Verdict};
 use super::vectors::{Tolerance, VectorMeasure};
-use super::watched::WrittenVariable;
-use crate::error::{Result, memory};
+use super::watched::{self, WrittenVariable};
+use crate::error::Result;
 use crate::input;
 use crate::optimizer::Gradients;
 use crate::strategy::metrics::{Added, What};
@@ -241,16 +241,11 @@ impl<'a> Evidence<'a> {
 
     /// Whether all examples of the batch are equal. The results then do not show which examples a replica has read.
     pub fn has_equal_examples(&self) -> Result<bool> {
-        let mut bytes = Vec::new();
         let mut differing = Ok(false);
         self.batch.find_leaf(&mut |leaf| {
             differing = leaf.tensor_of(0).and_then(|tensor| {
-                let size = tensor.shape().bytes(tensor.dtype())?;
-                bytes.clear();
-                memory::reserve(&mut bytes, size, "bytes of a batch")?;
-                bytes.resize(size, 0);
-                tensor.copy_to_host(&mut bytes)?;
-                let row = size / self.rows;
+                let bytes = watched::bytes(tensor)?;
+                let row = bytes.len() / self.rows;
                 Ok(row > 0 && bytes.chunks_exact(row).any(|other| other != &bytes[..row]))
             });
             (!matches!(differing, Ok(false))).then_some(())

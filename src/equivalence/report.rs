@@ -148,16 +148,9 @@ impl Report {
 
 /// A text for an element's position in a tensor of this shape.
 pub(super) fn place(shape: &Shape, element: usize) -> String {
-    let mut rest = element;
-    let mut indices: Vec<String> = Vec::new();
-    for &size in shape.iter().rev() {
-        indices.push((rest % size.max(1)).to_string());
-        rest /= size.max(1);
-    }
-    indices.reverse();
-    match indices.is_empty() {
-        true => "its value".into(),
-        false => format!("element [{}]", indices.join(", ")),
+    match shape.rank() {
+        0 => "its value".into(),
+        _ => format!("element {:?}", shape.coordinates(element)),
     }
 }
 

@@ -86,10 +86,10 @@ impl Watched {
     }
 }
 
-fn bytes(tensor: &Tensor) -> Result<Vec<u8>> {
+/// The bytes of all elements.
+pub(super) fn bytes(tensor: &Tensor) -> Result<Vec<u8>> {
     let size = tensor.shape().bytes(tensor.dtype())?;
-    let mut bytes = memory::list(size, "bytes of a variable to compare")?;
-    bytes.resize(size, 0);
+    let mut bytes = memory::filled(size, 0, "bytes of a tensor to compare")?;
     tensor.copy_to_host(&mut bytes)?;
     Ok(bytes)
 }

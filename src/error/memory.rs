@@ -25,6 +25,13 @@ pub fn list<T>(count: usize, what: &str) -> Result<Vec<T>> {
     Ok(list)
 }
 
+/// A list of `count` times this value. RESOURCE_EXHAUSTED if there is no memory.
+pub fn filled<T: Clone>(count: usize, value: T, what: &str) -> Result<Vec<T>> {
+    let mut all = list(count, what)?;
+    all.resize(count, value);
+    Ok(all)
+}
+
 /// A list of the items of an iterator, whose number is known. RESOURCE_EXHAUSTED if there is no memory. If not, the
 /// error is that of the first item that failed.
 pub fn collect<T>(items: impl ExactSizeIterator<Item = Result<T>>, what: &str) -> Result<Vec<T>> {

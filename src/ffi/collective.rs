@@ -51,7 +51,7 @@ pub(crate) unsafe fn reduction(
     Ok(ReductionOptions {
         axes: axes.map(|axes| axes.iter().copied().map(i64::from).collect()),
         destination: destination
-            .map(|name| registry::resolve(name, "options.destination"))
+            .map(|name| registry::REGISTRY.resolve(name, "options.destination"))
             .transpose()?,
         // SAFETY: the caller gives a tensor that nothing but the call touches as long as that
         // lasts.

@@ -51,6 +51,6 @@ pub fn umbo_communicator_create_nccl(
     };
     let base = get(base, "base")?;
     // The others get to know of a device that is not there.
-    let made = nccl::over(base, registry::resolve(device, "device"), &options)?;
+    let made = nccl::over(base, registry::REGISTRY.resolve(device, "device"), &options)?;
     communicator.write(make(Arc::new(made) as Arc<dyn Communicator>)?);
 }

@@ -166,10 +166,8 @@ pub fn umbo_optimizer_create_custom(
         callback::run_rule(|| unsafe { update(&raw const tile, user_data.pointer()) });
     };
     let name = name.unwrap_or("custom").to_owned();
-    let mut rule = Custom::new(name, slots, options.weight_decay, meaning, Box::new(call))?;
-    if let Some(on_gpu) = on_gpu {
-        rule = rule.with_updates_on_gpus(Box::new(on_gpu));
-    }
+    let (call, on_gpu) = (Box::new(call), on_gpu.map(|on_gpu| Box::new(on_gpu) as _));
+    let rule = Custom::new(name, slots, options.weight_decay, meaning, call, on_gpu)?;
     let strategy = get(strategy, "strategy")?.id();
     optimizer.write(make(Optimizer::new(strategy, Box::new(rule), options.learning_rate)?)?);
 }

@@ -57,7 +57,9 @@ pub(crate) fn listed_device(device: umbo_device, argument: &'static str) -> Resu
     let kind = constant(device.r#type, "type").map_err(|error| error.within(argument))?;
     let index = u32::try_from(device.ordinal)
         .map_err(|_| invalid!(argument, "its device is {}", device.ordinal))?;
-    registry::require(DeviceId { kind, index })
+    let device = DeviceId { kind, index };
+    registry::REGISTRY.require(device)?;
+    Ok(device)
 }
 
 /// The device of a name for a tensor; NULL is the current device.
@@ -67,7 +69,7 @@ pub(crate) fn listed_device(device: umbo_device, argument: &'static str) -> Resu
 pub(crate) unsafe fn device(name: *const c_char, argument: &'static str) -> Result<DeviceId> {
     // SAFETY: the caller's promise is the same.
     let name = unsafe { optional_text(name, argument) }?;
-    name.map_or_else(|| Ok(current_device()), |name| registry::resolve(name, argument))
+    name.map_or_else(|| Ok(current_device()), |name| registry::REGISTRY.resolve(name, argument))
 }
 
 /// Gets what is known of a device, and how many devices of its type there are.
@@ -86,7 +88,7 @@ pub fn umbo_device_get_info(device: *const c_char, info: *mut umbo_device_info) 
         return Err(Error::NotFound(problem));
     }
     let device = parsed.device;
-    let count = registry::logical_count(device.kind);
+    let count = registry::REGISTRY.logical_count(device.kind);
     let exists = device.index < count;
     let memory = exists.then(|| registry::memory_info(device).ok()).flatten();
     let (total, available) =
@@ -94,7 +96,7 @@ pub fn umbo_device_get_info(device: *const c_char, info: *mut umbo_device_info) 
     info.write(umbo_device_info {
         device: device_of(device),
         name: if exists { device_name(device) } else { ptr::null() },
-        physical_count: registry::physical_count(device.kind).into(),
+        physical_count: registry::REGISTRY.physical_count(device.kind).into(),
         logical_count: count.into(),
         total_bytes: total as usize,
         available_bytes: available as usize,
@@ -153,7 +155,7 @@ pub fn umbo_set_logical_device_count(
     let physical_ordinal = natural(physical_ordinal.into(), "physical_ordinal")?;
     let natural_count = natural(count, "count")?;
     if memory_limits.is_null() {
-        return registry::set_logical_count(kind, physical_ordinal, natural_count);
+        return registry::REGISTRY.set_logical_count(kind, physical_ordinal, natural_count);
     }
     if kind == DeviceKind::Cpu {
         let problem = "given for the host, whose logical devices share its memory; give NULL";
@@ -162,5 +164,5 @@ pub fn umbo_set_logical_device_count(
     // SAFETY: the caller promises as many numbers as logical devices.
     let limits = unsafe { array(memory_limits, (count, "count"), "memory_limits") }?;
     let limits = collect(limits.iter().map(|&limit| Ok(Some(limit as u64))))?;
-    registry::split_gpu(physical_ordinal, &limits)
+    registry::REGISTRY.split_gpu(physical_ordinal, &limits)
 }

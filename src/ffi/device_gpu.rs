@@ -17,7 +17,7 @@ use crate::device::registry;
 /// part of the physical GPU if umbo_set_logical_device_count() gives that another ordinal.
 #[c_call(text(device))]
 pub fn umbo_set_device_stream(device: *const c_char, stream: *mut c_void) {
-    let device = registry::resolve(device, "device")?;
+    let device = registry::REGISTRY.resolve(device, "device")?;
     registry::set_stream(device, (!stream.is_null()).then(|| stream.expose_provenance()))
 }
 
@@ -33,6 +33,6 @@ pub fn umbo_set_device_stream(device: *const c_char, stream: *mut c_void) {
 /// streams do.
 #[c_call(text(device))]
 pub fn umbo_set_device_memory_pool(device: *const c_char, pool: *mut c_void) {
-    let device = registry::resolve(device, "device")?;
+    let device = registry::REGISTRY.resolve(device, "device")?;
     registry::set_memory_pool(device, (!pool.is_null()).then(|| pool.expose_provenance()))
 }

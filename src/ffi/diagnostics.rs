@@ -28,7 +28,7 @@ pub extern "C" fn umbo_build_info() -> *const c_char {
 /// @param[out] result 1 or 0.
 #[c_call(out(result), text(name))]
 pub fn umbo_has_feature(name: *const c_char, result: *mut i32) {
-    let works = name == "cuda" && registry::physical_count(DeviceKind::Gpu) > 0;
+    let works = name == "cuda" && registry::REGISTRY.physical_count(DeviceKind::Gpu) > 0;
     result.write(works.into());
 }
 

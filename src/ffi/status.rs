@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use super::c_string::c_string;
 use super::options::{self, c_struct};
 use super::user_data::{UserData, umbo_destroy_fn};
-use crate::error::{Error, ReplicaFailure, Status};
+use crate::error::{Error, Status};
 
 /// What a function returns: UMBO_OK, or why it failed. The codes are the canonical ones.
 pub type umbo_status = i32;
@@ -76,16 +76,7 @@ struct FailureRecord {
 }
 
 impl FailureRecord {
-    fn new(error: &Error) -> FailureRecord {
-        FailureRecord::of(error, -1, CString::default())
-    }
-
-    fn of_replica(failure: &ReplicaFailure) -> FailureRecord {
-        let replica = i32::try_from(failure.replica).unwrap_or(i32::MAX);
-        FailureRecord::of(&failure.error, replica, c_string(&failure.device))
-    }
-
-    fn of(error: &Error, replica: i32, device: CString) -> FailureRecord {
+    fn new(error: &Error, replica: i32, device: CString) -> FailureRecord {
         let payload = match error.unnamed() {
             Error::Callback { payload: Some(payload), .. } => payload.downcast_ref::<UserData>(),
             _ => None,
@@ -136,8 +127,15 @@ pub(crate) fn set(function: &'static str, error: Error) -> umbo_status {
 fn keep(error: Error) -> umbo_status {
     let status = error.status().code();
     let records = match error.replicas() {
-        Some(all) => all.failures.iter().map(FailureRecord::of_replica).collect(),
-        None => vec![FailureRecord::new(&error)],
+        Some(all) => all
+            .failures
+            .iter()
+            .map(|failure| {
+                let replica = i32::try_from(failure.replica).unwrap_or(i32::MAX);
+                FailureRecord::new(&failure.error, replica, c_string(&failure.device))
+            })
+            .collect(),
+        None => vec![FailureRecord::new(&error, -1, CString::default())],
     };
     let message = c_string(&error);
     // First the end of what was there: the `destroy` of its payload may call functions that fail, and
@@ -262,12 +260,8 @@ pub unsafe extern "C" fn umbo_set_last_error(
         Some(known) => (known, message),
         None => (Status::Unknown, format!("status {status}, which is none: {message}")),
     };
-    let payload: Option<crate::error::Payload> =
-        if payload.pointer().is_null() && payload.destroy().is_none() {
-            None
-        } else {
-            Some(Box::new(payload))
-        };
+    let is_given = !payload.pointer().is_null() || payload.destroy().is_some();
+    let payload = is_given.then(|| Box::new(payload) as crate::error::Payload);
     let error = Error::Callback { status, message, payload };
     keep(match name {
         Some(name) => error.named(name),
@@ -302,7 +296,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::error::ReplicaFailures;
+    use crate::error::{ReplicaFailure, ReplicaFailures};
     use crate::ffi::callback;
 
     unsafe extern "C-unwind" fn count_up(counter: *mut c_void) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use memmap2::Mmap;
 
 use crate::device::DeviceId;
-use crate::error::memory::list;
+use crate::error::memory::filled;
 use crate::error::{Error, Result};
 use crate::input::memory;
 use crate::kernels::rows;
@@ -120,8 +120,7 @@ impl FileElements {
 
     fn read_into(&self, path: &Path, stream: &mut impl Read, to: &mut TensorMut) -> Result<()> {
         let mut target = to.writing()?;
-        let mut chunk = list(CHUNK, "bytes to read a file")?;
-        chunk.resize(CHUNK, 0);
+        let mut chunk = filled(CHUNK, 0, "bytes to read a file")?;
         let bytes = self.data_bytes as usize;
         let mut done = 0;
         while done < bytes {

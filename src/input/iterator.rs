@@ -28,7 +28,7 @@ pub struct PassIterator {
     /// The id of the strategy for which its elements are distributed, if there is one.
     strategy: Option<u64>,
     /// Whether several ranks communicate for each element, and so learn of each other's failures.
-    spans_ranks: bool,
+    pub(crate) spans_ranks: bool,
     /// True until the caller notes that the pass has begun.
     begins: AtomicBool,
     spec: ElementSpec,
@@ -91,11 +91,6 @@ impl PassIterator {
         let (node, work) = (WorkNode::new(), FairMutex::new(NextElement::new(pass, false)));
         let begins = AtomicBool::new(true);
         Ok(PassIterator { node, work, strategy, spans_ranks, begins, spec, pipeline })
-    }
-
-    /// Whether several ranks communicate for each element, and so learn of each other's failures.
-    pub(crate) fn spans_ranks(&self) -> bool {
-        self.spans_ranks
     }
 
     /// The id of the strategy for whose replicas the elements are distributed, if they are.

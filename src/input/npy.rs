@@ -29,27 +29,24 @@ impl Dataset {
     /// lacks, such as objects or text. DATA_LOSS: the file is shorter or longer than its header says, or damaged.
     /// NOT_FOUND, PERMISSION_DENIED: as the system reports. RESOURCE_EXHAUSTED: no memory for the array.
     pub fn from_npy_file(path: impl AsRef<Path>) -> Result<Dataset> {
-        Dataset::from_named_arrays(vec![read_mapped(path.as_ref())?], None)
+        Dataset::from_named_arrays(vec![read(path.as_ref(), true)?], None)
     }
 }
 
 /// Reads the array in a `.npy` file into memory of its own. Fails as [`Dataset::from_npy_file`] does.
 pub fn read_array(path: &Path) -> Result<Tensor> {
-    let map = file::map(path)?;
-    let mut rest = &map[..];
-    let header = NpyHeader::read(path, &mut rest)?;
-    header.elements.check_length(path, rest.len() as u64)?;
-    header.read_elements(path, &mut rest)
+    read(path, false)
 }
 
-fn read_mapped(path: &Path) -> Result<Tensor> {
+/// Reads the array, or maps it into memory if that is allowed and possible.
+fn read(path: &Path, may_map: bool) -> Result<Tensor> {
     let map = file::map(path)?;
     let mut rest = &map[..];
     let header = NpyHeader::read(path, &mut rest)?;
     header.elements.check_length(path, rest.len() as u64)?;
     let (elements, offset) = (&header.elements, map.len() - rest.len());
     let is_aligned = offset % elements.dtype.size() == 0;
-    if header.is_row_major() && elements.as_in_memory() && is_aligned {
+    if may_map && header.is_row_major() && elements.as_in_memory() && is_aligned {
         return elements.mapped(map, offset);
     }
     header.read_elements(path, &mut rest)

@@ -112,11 +112,11 @@ elements! {
     u8 => UInt8, u16 => UInt16, u32 => UInt32, u64 => UInt64,
 }
 
-/// Runs an expression in which `$element` stands for the Rust type that is listed for a numeric dtype. For bool it
-/// runs the expression after `else`.
+/// Runs an expression in which `$element` stands for the Rust type that is listed for a dtype. For the others it
+/// runs the expression after `else`. The compiler notices if a dtype is neither listed nor one of the others.
 macro_rules! for_listed {
     (
-        $dtype:expr, $element:ident => $body:expr, else $fallback:expr;
+        $dtype:expr, $element:ident => $body:expr, else $others:pat => $fallback:expr;
         $($($listed:ident)|+ => $rust:ty),+
     ) => {{
         use $crate::kernels::dtype::DType as D;
@@ -125,7 +125,7 @@ macro_rules! for_listed {
                 type $element = $rust;
                 $body
             })+
-            D::Bool => $fallback,
+            $others => $fallback,
         }
     }};
 }
@@ -140,7 +140,7 @@ pub(crate) use for_listed;
 macro_rules! for_numeric {
     ($dtype:expr, $element:ident => $body:expr, else $fallback:expr) => {
         $crate::kernels::dtype::for_listed!(
-            $dtype, $element => $body, else $fallback;
+            $dtype, $element => $body, else $crate::kernels::dtype::DType::Bool => $fallback;
             Float16 => half::f16, BFloat16 => half::bf16, Float32 => f32, Float64 => f64,
             Int8 => i8, Int16 => i16, Int32 => i32, Int64 => i64,
             UInt8 => u8, UInt16 => u16, UInt32 => u32, UInt64 => u64
@@ -154,10 +154,22 @@ pub(crate) use for_numeric;
 macro_rules! for_wrapping {
     ($dtype:expr, $element:ident => $body:expr, else $fallback:expr) => {
         $crate::kernels::dtype::for_listed!(
-            $dtype, $element => $body, else $fallback;
+            $dtype, $element => $body, else $crate::kernels::dtype::DType::Bool => $fallback;
             Float16 => half::f16, BFloat16 => half::bf16, Float32 => f32, Float64 => f64,
             Int8 | UInt8 => u8, Int16 | UInt16 => u16, Int32 | UInt32 => u32, Int64 | UInt64 => u64
         )
     };
 }
 pub(crate) use for_wrapping;
+
+/// Runs an expression in which `$element` stands for the Rust type of a floating-point dtype. For others it runs the
+/// expression after `else`.
+macro_rules! for_float {
+    ($dtype:expr, $element:ident => $body:expr, else $fallback:expr) => {
+        $crate::kernels::dtype::for_listed!(
+            $dtype, $element => $body, else _ => $fallback;
+            Float16 => half::f16, BFloat16 => half::bf16, Float32 => f32, Float64 => f64
+        )
+    };
+}
+pub(crate) use for_float;

@@ -82,6 +82,16 @@ impl Shape {
         shape
     }
 
+    /// The coordinates of an element, by its number in row-major order: `[2, 0]`.
+    pub fn coordinates(&self, element: usize) -> Vec<usize> {
+        let (mut rest, mut coordinates) = (element, self.to_vec());
+        for coordinate in coordinates.iter_mut().rev() {
+            let size = (*coordinate).max(1);
+            (*coordinate, rest) = (rest % size, rest / size);
+        }
+        coordinates
+    }
+
     /// `axis` counted from the front; negative values count from the back.
     pub fn axis(&self, axis: i64) -> Result<usize> {
         let rank = self.rank() as i64;

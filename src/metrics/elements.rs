@@ -1,9 +1,7 @@
 //! The elements of views of any type, as class numbers and scores.
 
-use half::{bf16, f16};
-
 use crate::error::{Error, Result};
-use crate::kernels::dtype::{DType, Element};
+use crate::kernels::dtype::{DType, Element, for_float, for_listed};
 use crate::kernels::view::View;
 
 /// How many rows a view has. It must have one or two dimensions.
@@ -32,19 +30,15 @@ pub(super) fn read_classes(
     first: usize,
     classes: &mut [i64],
 ) -> Result<()> {
-    match view.dtype() {
-        DType::Int8 => copy_classes::<i8>(view, first, classes),
-        DType::Int16 => copy_classes::<i16>(view, first, classes),
-        DType::Int32 => copy_classes::<i32>(view, first, classes),
-        DType::Int64 => copy_classes::<i64>(view, first, classes),
-        DType::UInt8 | DType::Bool => copy_classes::<u8>(view, first, classes),
-        DType::UInt16 => copy_classes::<u16>(view, first, classes),
-        DType::UInt32 => copy_classes::<u32>(view, first, classes),
-        DType::UInt64 => copy_classes::<u64>(view, first, classes),
-        dtype => {
+    for_listed!(
+        view.dtype(), T => copy_classes::<T>(view, first, classes),
+        else _ => {
+            let dtype = view.dtype();
             return Err(invalid!(argument, "{dtype} elements; class numbers are integers or bool"));
-        }
-    }
+        };
+        Int8 => i8, Int16 => i16, Int32 => i32, Int64 => i64,
+        UInt8 | Bool => u8, UInt16 => u16, UInt32 => u32, UInt64 => u64
+    );
     Ok(())
 }
 
@@ -56,19 +50,6 @@ fn copy_classes<T: Element + TryInto<i64>>(view: &View<'_>, first: usize, classe
     }
 }
 
-/// Calls a function that is generic over the type of scores with the view's type.
-macro_rules! of_score_type {
-    ($view:ident, $argument:ident, $function:ident, $($rest:ident),*) => {
-        match $view.dtype() {
-            DType::Float16 => $function::<f16>($view, $argument, $($rest),*),
-            DType::BFloat16 => $function::<bf16>($view, $argument, $($rest),*),
-            DType::Float32 => $function::<f32>($view, $argument, $($rest),*),
-            DType::Float64 => $function::<f64>($view, $argument, $($rest),*),
-            dtype => Err(no_scores($argument, dtype)),
-        }
-    };
-}
-
 /// For each row from `first` on, the column of its highest score; among equal scores the first.
 pub(super) fn read_top(
     view: &View<'_>,
@@ -76,7 +57,10 @@ pub(super) fn read_top(
     first: usize,
     classes: &mut [i64],
 ) -> Result<()> {
-    of_score_type!(view, argument, find_top, first, classes)
+    for_float!(
+        view.dtype(), T => find_top::<T>(view, argument, first, classes),
+        else Err(no_scores(argument, view.dtype()))
+    )
 }
 
 fn find_top<T: Element + Into<f64>>(
@@ -109,7 +93,10 @@ pub(super) fn read_scores(
     first: usize,
     scores: &mut [f64],
 ) -> Result<()> {
-    of_score_type!(view, argument, copy_scores, first, scores)
+    for_float!(
+        view.dtype(), T => copy_scores::<T>(view, argument, first, scores),
+        else Err(no_scores(argument, view.dtype()))
+    )
 }
 
 fn copy_scores<T: Element + Into<f64>>(

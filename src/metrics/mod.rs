@@ -66,7 +66,7 @@ impl Metrics {
             state: AtomicU64::new(0),
             parts: (0..strategy.num_replicas()).map(|_| CachePadded::default()).collect(),
             entries: Mutex::default(),
-            are_exchanged: strategy.ranks().exchanges_totals(),
+            are_exchanged: !strategy.ranks().is_alone(),
         });
         strategy.ranks().add_totals(Arc::downgrade(&metrics) as _);
         metrics

@@ -65,9 +65,7 @@ impl Total {
                 _ => Total::Counts { hits: 0, of: 0 },
             });
         };
-        let mut cells = memory::list(rows * columns, "cells of a metric")?;
-        cells.resize(rows * columns, 0);
-        Ok(Total::Cells(cells))
+        Ok(Total::Cells(memory::filled(rows * columns, 0, "cells of a metric")?))
     }
 
     /// A copy. Fails with RESOURCE_EXHAUSTED if there is no memory for the cells.

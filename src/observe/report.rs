@@ -215,7 +215,7 @@ mod tests {
 
     fn step_of(recorder: &Recorder, strategy: u64, nanoseconds: u64) -> bool {
         let running = recorder.begin(strategy);
-        let meter = running.as_ref().map(WatchedRun::opened).map(Meter::start);
+        let meter = running.as_ref().map(|run| Meter::start(run.opened));
         burn(nanoseconds);
         let (place, measured) = (recorder.place(strategy, 1), meter.is_some());
         if let Some(meter) = meter {

@@ -19,7 +19,8 @@ const WORTH_CLOCKS: u64 = 1_000_000;
 pub struct WatchedRun<'a> {
     recorder: &'a Recorder,
     strategy: u64,
-    opened: Opened,
+    /// The settings with which replicas measure themselves.
+    pub opened: Opened,
     /// The end of the run before, if it is known.
     before: Option<RunEnd>,
     /// The time that its thread had spent when the run began; `updated` is the bytes that it had updated.
@@ -53,11 +54,6 @@ impl Recorder {
 }
 
 impl WatchedRun<'_> {
-    /// The settings with which replicas measure themselves.
-    pub fn opened(&self) -> Opened {
-        self.opened
-    }
-
     /// Ends the run. `kept` says whether it was committed. A run that was not committed is left out of the report.
     pub fn finish(self, place: StepPlace, kept: bool) {
         let (sample, recorder, strategy) = (self.sample(), self.recorder, self.strategy);

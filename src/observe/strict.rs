@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 /// The environment variable that makes every strategy of the process strict.
 pub const VARIABLE: &str = "UMBO_STRICT";
 
-static STRICT: Switch =
+/// The setting, whose invalid values are warned of.
+pub static STRICT: Switch =
     Switch::new(VARIABLE, "1 makes every strategy strict, 0 leaves it to their options");
 
 /// Whether the environment makes this process strict.
@@ -30,9 +31,4 @@ pub fn suspect(
     }
     log::log(Level::Warning, what);
     Ok(())
-}
-
-/// Logs a warning if the variable has an invalid value.
-pub fn warn_of_variable() {
-    STRICT.warn();
 }

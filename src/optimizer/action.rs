@@ -1,5 +1,6 @@
 //! One apply as a change of central state: a part that can fail, and a pass that cannot.
 
+use std::mem;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -14,9 +15,10 @@ use crate::optimizer::means::Means;
 use crate::optimizer::non_finite::{not_finite, warn_of};
 use crate::optimizer::plan::TreatmentPlan;
 use crate::optimizer::report::{ApplyOptions, ApplyReport};
+use crate::optimizer::rule::check_not_negative;
 use crate::optimizer::settings::NonFinite;
 use crate::optimizer::sources::GradientSources;
-use crate::optimizer::state::{Optimizer, OptimizerMemory, check_learning_rate};
+use crate::optimizer::state::{Optimizer, OptimizerMemory};
 use crate::optimizer::workspace::ApplyWork;
 use crate::strategy::commit::CommitAction;
 use crate::strategy::ranks::AddQuantity;
@@ -155,7 +157,7 @@ impl ApplyAction {
 
         let state = &mut *self.optimizer.lock();
         let unscale = 1.0 / state.loss_scale_of(step);
-        let mut work = state.take_work();
+        let mut work = state.works.pop().unwrap_or_default();
         let mut sources =
             GradientSources::new(&self.gradients, contributions, total_weight, unscale);
         let prepared = launcher_of(self.gradients.variables()).and_then(|launcher| {
@@ -311,7 +313,7 @@ impl ApplyAction {
         drop(state);
         let Some(schedule) = schedule else { return Ok(constant) };
         let learning_rate = schedule(iterations)?;
-        if check_learning_rate(learning_rate).is_err() {
+        if check_not_negative("learning_rate", learning_rate).is_err() {
             return Err(invalid!(
                 "learning_rate",
                 "the schedule gave {learning_rate} for update {iterations}; it must be finite and at \
@@ -363,7 +365,8 @@ impl CommitAction for ApplyAction {
             .and_then(|contributions| Ok((self.gradients.claim()?, contributions)))
             .and_then(|(claim, contributions)| {
                 let prepared = self.prepare_claimed(contributions)?;
-                claim.keep();
+                // The claim stays until the commit or the end of the apply.
+                mem::forget(claim);
                 Ok(prepared)
             });
         match prepared {
@@ -421,7 +424,7 @@ impl CommitAction for ApplyAction {
                     report.non_finite = found.map(|index| sources.variables()[index].clone());
                 }
                 if let Some(variable) = &report.non_finite
-                    && !std::mem::replace(&mut state.has_warned, true)
+                    && !mem::replace(&mut state.has_warned, true)
                 {
                     self.warning = Some((variable.clone(), self.gradients.shown(step)));
                 }

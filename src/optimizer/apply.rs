@@ -41,12 +41,11 @@ pub fn apply_with(
     options: ApplyOptions,
 ) -> Result<Applied> {
     check_same_strategy(optimizer, gradients)?;
-    match current() {
-        Current::Replica(context) if context.strategy().id() == optimizer.strategy() => {
-            apply_in_replica(&context, optimizer, gradients, options)?;
-            return Ok(Applied::Deferred);
-        }
-        _ => {}
+    if let Current::Replica(context) = current()
+        && context.strategy().id() == optimizer.strategy()
+    {
+        apply_in_replica(&context, optimizer, gradients, options)?;
+        return Ok(Applied::Deferred);
     }
     let strategy = Strategy::with_id(optimizer.strategy()).ok_or_else(|| {
         Error::precondition("optimizer: its strategy was released; keep that until the last apply")

@@ -28,13 +28,14 @@ pub struct Custom {
 
 impl Custom {
     /// A rule with this name and state. The weight decay is finite and at least 0; if it is
-    /// [`WeightDecay::L2`] it is in the gradient already.
+    /// [`WeightDecay::L2`] it is in the gradient already. `on_gpu` updates variables on a GPU.
     pub fn new(
         name: String,
         slots: Vec<Slot>,
         weight_decay: f64,
         meaning: WeightDecay,
         update: Box<TileUpdate>,
+        on_gpu: Option<Box<QueueUpdate>>,
     ) -> Result<Custom> {
         check_not_negative("weight_decay", weight_decay)?;
         if slots.len() > MOST_SLOTS {
@@ -52,13 +53,7 @@ impl Custom {
                 return Err(Error::invalid("state_initials", problem));
             }
         }
-        Ok(Custom { name, slots, weight_decay, meaning, update, on_gpu: None })
-    }
-
-    /// The same rule, with a function that updates variables on a GPU.
-    pub fn with_updates_on_gpus(mut self, queue: Box<QueueUpdate>) -> Custom {
-        self.on_gpu = Some(queue);
-        self
+        Ok(Custom { name, slots, weight_decay, meaning, update, on_gpu })
     }
 
     /// The rates that the program's function receives, and how many updates came before.

@@ -207,15 +207,8 @@ pub(super) fn check_finite(total: f64, weights: &str) -> Result<()> {
     Err(invalid!("weight", "{weights} have no finite sum; weigh by examples or smaller numbers"))
 }
 
-/// A reservation that ends when this is dropped, unless `keep` was called.
+/// A reservation that ends when this is dropped. If it is forgotten, [`Gradients::release`] ends it.
 pub(super) struct Claim<'a>(&'a Gradients);
-
-impl Claim<'_> {
-    /// Keeps the reservation until [`Gradients::release`].
-    pub(super) fn keep(self) {
-        std::mem::forget(self);
-    }
-}
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {

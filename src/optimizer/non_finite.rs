@@ -7,7 +7,7 @@ use crate::observe::log::{self, Level};
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::replica::GradientBuffer;
 use crate::optimizer::sources::GradientSources;
-use crate::tensor::{Shape, Tensor};
+use crate::tensor::Tensor;
 use crate::values::variable::Variable;
 
 /// The error of an apply that fails because the gradient of variable `index` is not finite.
@@ -22,7 +22,7 @@ pub(super) fn not_finite(sources: &GradientSources<'_>, index: usize) -> Error {
     let problem = match first(contributions, index, variable) {
         Some(Found { replica, place, value }) => {
             format!(
-                "{what} is not finite: step {step}, replica {replica}, element {place} is {value}; {way_out}"
+                "{what} is not finite: step {step}, replica {replica}, element {place:?} is {value}; {way_out}"
             )
         }
         None => format!(
@@ -47,7 +47,7 @@ pub(super) fn warn_of(variable: &Variable, step: u64) {
 
 struct Found {
     replica: usize,
-    place: String,
+    place: Vec<usize>,
     value: f64,
 }
 
@@ -57,13 +57,13 @@ fn first(contributions: Contributions<'_>, index: usize, variable: &Variable) ->
         let (place, value) = match buffer {
             GradientBuffer::Dense(dense) => {
                 let (element, value) = first_element(&dense.home(contributions.step))?;
-                (place(variable.shape(), element), value)
+                (variable.shape().coordinates(element), value)
             }
             GradientBuffer::Rows(rows) => rows.pieces().iter().find_map(|(indices, values)| {
                 let (element, value) = first_element(values)?;
                 let of_row = variable.shape().elements() / variable.shape().first()?;
                 let row = *indices.to_vec::<i64>().ok()?.get(element / of_row)? as usize;
-                Some((place(variable.shape(), row * of_row + element % of_row), value))
+                Some((variable.shape().coordinates(row * of_row + element % of_row), value))
             })?,
         };
         Some(Found { replica, place, value })
@@ -77,14 +77,4 @@ fn first_element(tensor: &Tensor) -> Option<(usize, f64)> {
         let wide = numbers.map(|number| G::widened(Instructions::BASELINE, [number])[0]);
         wide.enumerate().find(|(_, number)| !number.is_finite())
     })
-}
-
-/// The coordinates of an element: `[2, 0]`.
-fn place(shape: Shape, element: usize) -> String {
-    let mut rest = element;
-    let mut coordinates = vec![0; shape.rank()];
-    for (coordinate, &size) in coordinates.iter_mut().zip(shape.iter()).rev() {
-        (*coordinate, rest) = (rest % size, rest / size);
-    }
-    format!("{coordinates:?}")
 }

@@ -89,8 +89,7 @@ impl ApplyLauncher for Gpu {
         let copies = copies.collect::<Result<Vec<_>>>()?;
         let operands = GpuOperands::new(sources, self, prepared.iter().map(|(index, _)| *index))?;
         let flags = Tensor::zeros(DType::Int32, Shape::new(&[prepared.len()])?, self.id())?;
-        let mut on_host = memory::list(prepared.len(), "flags of an update")?;
-        on_host.resize(prepared.len(), [0; 4]);
+        let on_host = memory::filled(prepared.len(), [0; 4], "flags of an update")?;
         let first_flag = flags.place().address;
         // What the kernels write: weights and state, or, for a custom rule, its gradient.
         let written = prepared.iter().enumerate().map(|(at, &(index, update))| {

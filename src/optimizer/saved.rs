@@ -250,10 +250,4 @@ impl OptimizerMemory {
     fn has_dynamic_loss_scale(&self) -> bool {
         matches!(self.settings.loss_scaling, Some(LossScaling::Dynamic { .. }))
     }
-
-    fn put_loss_scale(&mut self, scale: f64, applies: u64) {
-        self.loss_scale = scale;
-        self.applies_at_scale = applies;
-        self.forget_earlier_scale();
-    }
 }

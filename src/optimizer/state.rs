@@ -10,7 +10,7 @@ use crate::optimizer::exchange::slots;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::plan::{Treatment, TreatmentPlan};
 use crate::optimizer::report::ApplyReport;
-use crate::optimizer::rule::{Rates, UpdateRule};
+use crate::optimizer::rule::{Rates, UpdateRule, check_not_negative};
 use crate::optimizer::settings::{Settings, VariableGroup};
 use crate::optimizer::variable_states::{LocalSlot, Variables};
 use crate::optimizer::workspace::ApplyWork;
@@ -67,8 +67,8 @@ pub(super) struct OptimizerMemory {
     pub(super) variables: Variables,
     /// The gradients that it has applied, as long as they exist.
     applied: Vec<Weak<Gradients>>,
-    /// The memory that applies worked in, for the next ones.
-    works: Vec<ApplyWork>,
+    /// The memory that applies worked in, for the next ones. Each apply takes one and returns it at its end.
+    pub(super) works: Vec<ApplyWork>,
 }
 
 impl Optimizer {
@@ -79,7 +79,7 @@ impl Optimizer {
         rule: Box<dyn UpdateRule>,
         learning_rate: f64,
     ) -> Result<Arc<Optimizer>> {
-        check_learning_rate(learning_rate)?;
+        check_not_negative("learning_rate", learning_rate)?;
         rule.check_learning_rate(learning_rate)?;
         let settings = Settings::default();
         let state = Mutex::new(OptimizerMemory {
@@ -141,7 +141,7 @@ impl Optimizer {
     /// Sets the learning rate from the next apply on, and ends a schedule. Must be finite and at
     /// least 0.
     pub fn set_learning_rate(&self, learning_rate: f64) -> Result<()> {
-        check_learning_rate(learning_rate)?;
+        check_not_negative("learning_rate", learning_rate)?;
         self.rule.check_learning_rate(learning_rate)?;
         let mut state = self.lock();
         state.learning_rate = learning_rate;
@@ -171,9 +171,7 @@ impl Optimizer {
         settings.check()?;
         let mut state = self.lock();
         if settings.loss_scaling != state.settings.loss_scaling {
-            state.loss_scale = settings.initial_loss_scale();
-            state.earlier_scale = NO_RUN;
-            state.applies_at_scale = 0;
+            state.put_loss_scale(settings.initial_loss_scale(), 0);
         }
         state.settings = settings;
         Ok(())
@@ -307,11 +305,6 @@ impl OptimizerMemory {
         plan.refresh((id, self.groups_revision, self.variables.revision), treatments, follows);
     }
 
-    /// Takes the memory for an apply to work in. The apply returns it at its end.
-    pub(super) fn take_work(&mut self) -> ApplyWork {
-        self.works.pop().unwrap_or_default()
-    }
-
     /// Keeps the memory that an apply worked in.
     pub(super) fn give_back(&mut self, mut work: ApplyWork) {
         // Received elements are in the gradients' memory, which may be freed earlier.
@@ -348,8 +341,10 @@ impl OptimizerMemory {
         }
     }
 
-    /// Sets the loss scale of all runs to the present one.
-    pub(super) fn forget_earlier_scale(&mut self) {
+    /// Sets the loss scale of all runs, and how many applies in a row have taken effect with it.
+    pub(super) fn put_loss_scale(&mut self, scale: f64, applies: u64) {
+        self.loss_scale = scale;
+        self.applies_at_scale = applies;
         self.earlier_scale = NO_RUN;
     }
 
@@ -376,11 +371,4 @@ impl OptimizerMemory {
             weight_decay: decay.unwrap_or_else(|| rule.default_weight_decay()),
         }
     }
-}
-
-pub(super) fn check_learning_rate(learning_rate: f64) -> Result<()> {
-    if learning_rate.is_finite() && learning_rate >= 0.0 {
-        return Ok(());
-    }
-    Err(invalid!("learning_rate", "{learning_rate}; must be finite and at least 0"))
 }

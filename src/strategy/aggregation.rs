@@ -28,7 +28,7 @@ pub(super) fn combine(
         false => Value::per_replica_of(values),
     };
     let what = format_args!("{verb} to '{}'", variable.name());
-    match strategy.ranks().of_all(CollectiveKind::Assign, &what, own)? {
+    match strategy.ranks().of_all(|_| false, CollectiveKind::Assign, &what, own)? {
         Value::PerReplica(parts) => aggregate(variable, &parts.values()),
         _ => Err(Error::Internal("a per-replica value has become another".into())),
     }

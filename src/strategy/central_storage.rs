@@ -118,7 +118,7 @@ impl Strategy {
             strategy.ensure_thread(replica)?;
         }
         if !strategy.is_default() {
-            strict::warn_of_variable();
+            strict::STRICT.warn();
             CHECK.warn();
             STRATEGIES.lock().insert(id, Arc::downgrade(&strategy.0));
             strategy.log_setup();

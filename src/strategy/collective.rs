@@ -125,7 +125,7 @@ impl Strategy {
             large_components(leaf).filter(|_| how.axes.is_none())
         }
         let what = format_args!("reduce {}", op.name());
-        let of_all = ranks.of_all_but(
+        let of_all = ranks.of_all(
             |leaf| in_parts(leaf, how).is_some(),
             CollectiveKind::Reduce,
             &what,
@@ -156,7 +156,7 @@ impl Strategy {
     ) -> Result<Cow<'a, Value>> {
         match self.ranks().is_alone() {
             true => Ok(Cow::Borrowed(value)),
-            false => self.ranks().of_all(kind, what, Ok(value.clone())).map(Cow::Owned),
+            false => self.ranks().of_all(|_| false, kind, what, Ok(value.clone())).map(Cow::Owned),
         }
     }
 

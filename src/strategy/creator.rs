@@ -56,14 +56,10 @@ pub struct VariableRequest {
     position: usize,
 }
 
-enum CreatorLink {
-    Creator(Arc<VariableCreator>),
-    Strategy,
-}
-
 struct SharedRequest {
     owner: Strategy,
-    links: Vec<CreatorLink>,
+    /// `None` stands for the strategy itself, which chooses the device.
+    links: Vec<Option<Arc<VariableCreator>>>,
     wanted: Mutex<WantedVariable>,
     /// The variables that `next` made, for each link.
     made: Mutex<Vec<Option<Variable>>>,
@@ -118,7 +114,7 @@ impl VariableRequest {
 impl SharedRequest {
     fn follow(self: &Arc<Self>, position: usize) -> Result<Variable> {
         match self.links.get(position) {
-            Some(CreatorLink::Creator(creator)) => {
+            Some(Some(creator)) => {
                 let request = VariableRequest { shared: Arc::clone(self), position };
                 if let Some(variable) = creator(&request)? {
                     return Ok(variable);
@@ -126,7 +122,7 @@ impl SharedRequest {
                 let made = self.made.lock()[position].take();
                 made.map_or_else(|| self.follow(position + 1), Ok)
             }
-            Some(CreatorLink::Strategy) => {
+            Some(None) => {
                 {
                     let mut wanted = self.wanted.lock();
                     wanted.device = Some(self.owner.parameter_device());
@@ -158,11 +154,9 @@ pub(super) fn create_through(
     if chain.is_empty() {
         return make(owner, new, initial);
     }
-    let creators = |list: Vec<_>| list.into_iter().map(CreatorLink::Creator);
-    let links: Vec<CreatorLink> = creators(chain.before)
-        .chain([CreatorLink::Strategy])
-        .chain(creators(chain.after))
-        .collect();
+    let mut links: Vec<_> = chain.before.into_iter().map(Some).collect();
+    links.push(None);
+    links.extend(chain.after.into_iter().map(Some));
     let shared = Arc::new(SharedRequest {
         owner: owner.clone(),
         made: Mutex::new(vec![None; links.len()]),

@@ -29,7 +29,7 @@ impl Devices {
     pub fn open(layout: ReplicaLayout, parameter: DeviceId) -> Result<Devices> {
         let mut held = layout.compute_devices.clone();
         held.push(parameter);
-        let hold = registry::hold(&held)?;
+        let hold = registry::REGISTRY.hold(&held)?;
         let of_replicas = &layout.replica_devices;
         let gpus = of_replicas.iter().map(|&device| gpu_of(device)).collect::<Result<_>>()?;
         gpu_of(parameter)?;

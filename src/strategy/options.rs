@@ -95,11 +95,11 @@ impl Options {
                 ));
             }
             let count = self.cpu_replicas as u32;
-            registry::ensure_logical_cpus(count)?;
+            registry::REGISTRY.ensure_logical_cpus(count)?;
             return Ok((0..count).map(DeviceId::cpu).collect());
         }
         let Some(names) = &self.compute_devices else {
-            let gpus = registry::logical_count(DeviceKind::Gpu).min(MAX_REPLICAS as u32);
+            let gpus = registry::REGISTRY.logical_count(DeviceKind::Gpu).min(MAX_REPLICAS as u32);
             return Ok(match gpus {
                 0 => vec![DeviceId::HOST],
                 _ => (0..gpus).map(|index| DeviceId { kind: DeviceKind::Gpu, index }).collect(),
@@ -120,7 +120,7 @@ impl Options {
         }
         let mut devices = Vec::with_capacity(names.len());
         for name in names {
-            let device = registry::resolve(name, "compute_devices")?;
+            let device = registry::REGISTRY.resolve(name, "compute_devices")?;
             if devices.contains(&device) {
                 return Err(invalid!(
                     "compute_devices",
@@ -137,7 +137,7 @@ impl Options {
     /// The device of the variables of a strategy with these compute devices.
     pub(super) fn resolved_parameter_device(&self, compute: &[DeviceId]) -> Result<DeviceId> {
         match &self.parameter_device {
-            Some(name) => registry::resolve(name, "parameter_device"),
+            Some(name) => registry::REGISTRY.resolve(name, "parameter_device"),
             None if compute.len() == 1 => Ok(compute[0]),
             None => Ok(DeviceId::HOST),
         }

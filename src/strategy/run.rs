@@ -22,7 +22,6 @@ use super::step_lock::{StepGuard, StepNumber};
 use super::threads::{ReplicaJob, spin_beside};
 use crate::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
 use crate::observe::log::{self, Level};
-use crate::observe::report::WatchedRun;
 use crate::observe::{self, Phase as Time};
 use crate::values::Value;
 
@@ -120,7 +119,7 @@ impl Strategy {
         let number = lock.next_step(is_trial);
         let measured = self.inner().steps.recorder.begin(self.id());
         (task.place.number, task.remote) = (number, remote);
-        task.measured = measured.as_ref().map(WatchedRun::opened);
+        task.measured = measured.as_ref().map(|run| run.opened);
         self.open_transaction(number.id);
         let record = self.record(0);
         match self.carry_out(&record, task) {

@@ -125,19 +125,6 @@ pub trait ManagedForm: Sized + 'static {
 
     /// The function that the producer wants to be called at the end.
     fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
-
-    /// Makes the producer release it.
-    ///
-    /// # Safety
-    /// `managed` belongs to a producer, and nobody uses it or its elements any more.
-    unsafe fn release(managed: NonNull<Self>) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if let Some(deleter) = managed.as_ref().deleter() {
-                deleter(managed.as_ptr());
-            }
-        }
-    }
 }
 
 impl ManagedForm for Versioned {
@@ -271,7 +258,11 @@ impl<F: ManagedForm> Drop for ExportOwner<F> {
             gpu::synchronize_all();
         }
         // SAFETY: it belongs to a producer and was taken over, and no tensor uses it any more.
-        unsafe { F::release(self.managed) }
+        unsafe {
+            if let Some(deleter) = self.managed.as_ref().deleter() {
+                deleter(self.managed.as_ptr());
+            }
+        }
     }
 }
 
@@ -502,7 +493,7 @@ mod tests {
             managed.as_mut().elements.device.kind = 4;
             assert!(import(managed).is_err());
             managed.as_mut().deleter = deleter;
-            Legacy::release(managed);
+            managed.as_ref().deleter.unwrap()(managed.as_ptr());
         }
     }
 }

@@ -151,7 +151,7 @@ impl Epoch<'_> {
     /// Notifies the other ranks that this rank has no element for the step that they begin, unless the ranks take
     /// elements together and are already notified.
     fn end_for_all(&self, error: Error) -> Error {
-        if self.iterator.spans_ranks() {
+        if self.iterator.spans_ranks {
             return error;
         }
         // If memory is lacking, no element is used up.

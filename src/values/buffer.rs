@@ -39,7 +39,7 @@ pub fn is_readable_as(variable: DType, dtype: DType) -> bool {
 #[derive(Default)]
 pub(super) struct VariableBuffer {
     elements: OnceLock<Tensor>,
-    copies: Copies,
+    pub(super) copies: Copies,
     /// How many writes of the elements have started, without the updates at commit points.
     writes: AtomicU64,
     /// Held while a copy is made or brought up to date.
@@ -80,18 +80,8 @@ impl VariableBuffer {
     /// The elements, to be written. The copies are out of date from now on.
     pub(super) fn to_write(&self) -> &Tensor {
         self.writes.fetch_add(1, Ordering::AcqRel);
-        self.outdate_copies();
-        self.elements()
-    }
-
-    /// Marks all copies as out of date.
-    pub(super) fn outdate_copies(&self) {
         self.copies.outdate();
-    }
-
-    /// All copies that are up to date.
-    pub(super) fn current_copies(&self) -> impl Iterator<Item = &Tensor> {
-        self.copies.current().map(|copy| &copy.tensor)
+        self.elements()
     }
 
     /// The value as `dtype` in this memory, if it is there and up to date: the elements, or a copy.

@@ -22,9 +22,9 @@ impl Variable {
         // The expected copies are rounded in the same way and on the same device as the copies.
         let right = VariableBuffer::of(value.clone());
         let memory = memory_of(value.device());
-        for copy in self.buffer(self.committed_buffer()).current_copies() {
-            let expected = right.refreshed_copy(memory, copy.dtype())?;
-            if let Some(found) = inspect(copy, expected)? {
+        for copy in self.buffer(self.committed_buffer()).copies.current() {
+            let expected = right.refreshed_copy(memory, copy.tensor.dtype())?;
+            if let Some(found) = inspect(&copy.tensor, expected)? {
                 return Ok(Some(found));
             }
         }
@@ -34,6 +34,6 @@ impl Variable {
     /// Marks the copies of the committed value as out of date: the next request makes a copy anew. Nobody reads the
     /// old copies any more.
     pub(crate) fn outdate_copies(&self) {
-        self.buffer(self.committed_buffer()).outdate_copies();
+        self.buffer(self.committed_buffer()).copies.outdate();
     }
 }

@@ -85,7 +85,7 @@ impl VariableView {
         if kept.iter().all(|kept| !kept.is_changed) {
             return Ok(());
         }
-        buffer.outdate_copies();
+        buffer.copies.outdate();
         // A copy is made again from the elements. A value that a step has assigned is discarded if the step fails.
         let is_own = |kept: &&ShownMemory| kept.region.is_of(buffer.elements());
         let is_now = |kept: &&ShownMemory| kept.is_changed && kept.writes == buffer.writes();

@@ -147,8 +147,9 @@ fn rule(name: &str) -> Box<dyn UpdateRule> {
                 Slot { name: "second".into(), initial: 0.0 },
             ];
             let update = Box::new(drifting);
-            let rule = Custom::new("drifting".into(), slots, 0.0, WeightDecay::L2, update).unwrap();
-            Box::new(rule.with_updates_on_gpus(through_host(drifting)))
+            let on_gpu = Some(through_host(drifting));
+            let meaning = WeightDecay::L2;
+            Box::new(Custom::new("drifting".into(), slots, 0.0, meaning, update, on_gpu).unwrap())
         }
         other => panic!("no rule {other}"),
     }

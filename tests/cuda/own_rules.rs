@@ -24,7 +24,7 @@ fn keeping() -> Custom {
         unsafe { tile.slots[0].copy_from_nonoverlapping(tile.gradient, bytes) };
     };
     let slots = vec![Slot { name: "gradient".into(), initial: 0.0 }];
-    Custom::new("keeping".into(), slots, 0.0, WeightDecay::L2, Box::new(keep)).unwrap()
+    Custom::new("keeping".into(), slots, 0.0, WeightDecay::L2, Box::new(keep), None).unwrap()
 }
 
 fn gradients_are_treated(machine: &dyn Machine) {

@@ -18,7 +18,7 @@ const ELEMENTS: usize = 5000;
 
 fn split() {
     for (card, parts) in SPLIT.iter().enumerate() {
-        registry::split_gpu(card as u32, &vec![None; parts.len()]).unwrap();
+        registry::REGISTRY.split_gpu(card as u32, &vec![None; parts.len()]).unwrap();
     }
 }
 

@@ -14,8 +14,8 @@ use super::*;
 fn elements_on_gpus_stay_where_they_are() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
     // Card 1 is GPU:2 and GPU:3.
-    registry::split_gpu(0, &[Some(1 << 20), Some(1 << 20)]).unwrap();
-    registry::split_gpu(1, &[Some(1 << 20), Some(1 << 20)]).unwrap();
+    registry::REGISTRY.split_gpu(0, &[Some(1 << 20), Some(1 << 20)]).unwrap();
+    registry::REGISTRY.split_gpu(1, &[Some(1 << 20), Some(1 << 20)]).unwrap();
     let values: Vec<f32> = (0..12).map(|index| index as f32).collect();
     for (on, card, back_on) in [(gpu(0), 0, gpu(0)), (gpu(1), 0, gpu(0)), (gpu(3), 1, gpu(2))] {
         let there = copy_to(&tensor(&values, HOST), on).unwrap();
@@ -48,11 +48,12 @@ fn others_memory_is_let_go_of_when_it_is_no_longer_used() {
         unsafe {
             other.fill_zeros((*managed).elements.data.addr() as u64, 12).unwrap();
             other.synchronize().unwrap();
-            Legacy::release(NonNull::new((*managed).manager.cast()).unwrap())
+            let inner = (*managed).manager.cast::<Legacy>();
+            ((*inner).deleter.unwrap())(inner);
         }
     }
     let Some(control) = under_driver(&[]) else { return };
-    registry::split_gpu(0, &[Some(1 << 20), Some(1 << 20)]).unwrap();
+    registry::REGISTRY.split_gpu(0, &[Some(1 << 20), Some(1 << 20)]).unwrap();
     for seed in 0..20 {
         control.seed(seed);
         let inner = dlpack::export::<Legacy>(&tensor(&[1.0, 2.0, 3.0], gpu(0))).unwrap();

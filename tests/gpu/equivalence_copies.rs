@@ -191,8 +191,8 @@ impl Scene {
 #[test]
 fn writes_through_views_are_found_and_put_back() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
-    registry::ensure_logical_cpus(2).unwrap();
-    registry::split_gpu(0, &[None, None]).unwrap();
+    registry::REGISTRY.ensure_logical_cpus(2).unwrap();
+    registry::REGISTRY.split_gpu(0, &[None, None]).unwrap();
     for (seed, place) in PLACES.into_iter().enumerate() {
         control.seed(seed as u64);
         for strict in [false, true] {

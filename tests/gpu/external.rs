@@ -27,7 +27,7 @@ fn made() -> Vec<(usize, usize)> {
             (stream.expose_provenance(), pool.expose_provenance())
         }
     };
-    assert_eq!(registry::physical_count(DeviceKind::Gpu), CARDS);
+    assert_eq!(registry::REGISTRY.physical_count(DeviceKind::Gpu), CARDS);
     (0..CARDS as i32).map(of_card).collect()
 }
 
@@ -56,7 +56,7 @@ fn streams_and_pools_are_those_of_their_gpu() {
     };
     check();
     // Which the split of another card changes nothing of.
-    registry::split_gpu(0, &[None, None]).unwrap();
+    registry::REGISTRY.split_gpu(0, &[None, None]).unwrap();
     let of_card = [0..2, 2..3, 3..4];
     for (card, parts) in of_card.clone().into_iter().enumerate() {
         for part in parts.map(gpu) {
@@ -69,7 +69,7 @@ fn streams_and_pools_are_those_of_their_gpu() {
             registry::set_memory_pool(part, Some(made[card].1)).unwrap();
         }
     }
-    registry::split_gpu(1, &[None, Some(1 << 20), None]).unwrap();
+    registry::REGISTRY.split_gpu(1, &[None, Some(1 << 20), None]).unwrap();
     let all = [0, 1, 2, 5].into_iter().zip([0, 0, 1, 2]);
     for (index, card) in all {
         let there = registry::gpu(gpu(index)).unwrap();

@@ -124,7 +124,7 @@ fn a_card_that_is_lost_is_named_and_the_others_go_on() {
     else {
         return;
     };
-    registry::set_logical_count(DeviceKind::Gpu, 0, 2).unwrap();
+    registry::REGISTRY.set_logical_count(DeviceKind::Gpu, 0, 2).unwrap();
     let training = Training::new(&["GPU:0", "GPU:2"], "CPU:0").unwrap();
     let other = Training::new(&["GPU:2", "CPU:0"], "CPU:0").unwrap();
     training.step(&mut false).unwrap();

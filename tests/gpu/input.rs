@@ -64,7 +64,7 @@ type Pipeline = (&'static str, fn() -> Dataset);
 #[test]
 fn no_batch_is_lost_for_want_of_memory_of_a_gpu() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "1")]) else { return };
-    registry::split_gpu(0, &[Some(LIMIT as u64), Some(100_000)]).unwrap();
+    registry::REGISTRY.split_gpu(0, &[Some(LIMIT as u64), Some(100_000)]).unwrap();
     let pipelines: [Pipeline; 6] = [
         ("batches", batches),
         ("map", || on_the_gpu(0)),

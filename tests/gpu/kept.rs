@@ -10,7 +10,7 @@ use super::*;
 #[test]
 fn what_is_kept_goes_back() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
-    registry::split_gpu(1, &[Some(1 << 20), Some(1 << 20)]).unwrap();
+    registry::REGISTRY.split_gpu(1, &[Some(1 << 20), Some(1 << 20)]).unwrap();
     for seed in 0..6 {
         control.seed(seed);
         for device in [gpu(0), gpu(1), gpu(2)] {

@@ -73,7 +73,7 @@ fn sources_of_copies_that_fail_may_be_freed_at_once() {
     let settings = [("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_QUIET", "1")];
     let Some(control) = under_driver(&settings) else { return };
     // Two logical GPUs of one card, and one of another.
-    registry::split_gpu(0, &[None, None]).unwrap();
+    registry::REGISTRY.split_gpu(0, &[None, None]).unwrap();
     let places = [gpu(0), gpu(1), gpu(2), HOST];
     let (mut trials, mut injected, mut failed) = (0, 0, 0);
     for from in places {
@@ -116,7 +116,7 @@ fn blocks_of_copies_may_be_replaced_while_calls_fail() {
     let settings = [("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_QUIET", "1")];
     let Some(control) = under_driver(&settings) else { return };
     for card in 0..2 {
-        registry::split_gpu(card, &[None; 64]).unwrap();
+        registry::REGISTRY.split_gpu(card, &[None; 64]).unwrap();
     }
     let (short, long) = (tensor(&[1.0; 20_000], HOST), tensor(&[2.0; 50_000], HOST));
     // Each GPU has its blocks replaced once.

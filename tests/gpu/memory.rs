@@ -11,7 +11,7 @@ use super::*;
 #[test]
 fn elements_come_and_go() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
-    assert_eq!(registry::logical_count(DeviceKind::Gpu), 2);
+    assert_eq!(registry::REGISTRY.logical_count(DeviceKind::Gpu), 2);
     for (number, elements) in [0usize, 1, 3, 64, 100_000, 3_000_001].into_iter().enumerate() {
         control.seed(number as u64);
         let values: Vec<f32> = (0..elements).map(|index| index as f32).collect();
@@ -77,7 +77,7 @@ fn tensors_are_saved_from_a_gpu() {
 #[test]
 fn memory_has_limits() {
     let Some(control) = under_driver(&[("FAKE_CUDA_MEMORY", "1000000")]) else { return };
-    registry::split_gpu(0, &[Some(600), Some(1 << 30)]).unwrap();
+    registry::REGISTRY.split_gpu(0, &[Some(600), Some(1 << 30)]).unwrap();
     let floats = |count, device| Tensor::uninitialized(DType::Float32, shape(&[count]), device);
     let held = floats(100, gpu(0)).unwrap();
     refused(floats(51, gpu(0)), Status::ResourceExhausted, &["GPU:0", "204", "600", "200"]);
@@ -85,7 +85,7 @@ fn memory_has_limits() {
     let held = floats(150, gpu(0)).unwrap();
     refused(floats(1 << 20, gpu(1)), Status::ResourceExhausted, &["GPU:1", "4194304"]);
     refused(
-        registry::split_gpu(0, &[None]),
+        registry::REGISTRY.split_gpu(0, &[None]),
         Status::FailedPrecondition,
         &["GPU:0 was used already"],
     );

@@ -279,7 +279,7 @@ fn bits_of(tensor: &Tensor) -> Vec<u64> {
 #[test]
 fn all_rules_and_options_have_the_bits_of_cpus() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
-    registry::ensure_logical_cpus(3).unwrap();
+    registry::REGISTRY.ensure_logical_cpus(3).unwrap();
     let places: [Place<'_>; 7] = [
         (1, &["GPU:0"], "GPU:0"),
         (2, &["GPU:0", "GPU:1"], "GPU:0"),

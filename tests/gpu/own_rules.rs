@@ -45,11 +45,7 @@ pub(super) fn momentum_of(tile: &Tile<'_>, rates: &Rates, _: u64) {
 
 pub(super) fn rule(meaning: WeightDecay, queue: Option<Box<QueueUpdate>>) -> Custom {
     let slots = vec![Slot { name: "sum".into(), initial: 0.25 }];
-    let rule = Custom::new("own".into(), slots, 0.0, meaning, Box::new(momentum_of)).unwrap();
-    match queue {
-        Some(queue) => rule.with_updates_on_gpus(queue),
-        None => rule,
-    }
+    Custom::new("own".into(), slots, 0.0, meaning, Box::new(momentum_of), queue).unwrap()
 }
 
 /// The rule on CPUs and GPUs.
@@ -79,7 +75,7 @@ fn without_a_function_for_gpus_the_rule_is_refused_and_nothing_changes() {
 #[test]
 fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
     let Some(control) = under_driver(&[]) else { return };
-    registry::set_logical_count(DeviceKind::Gpu, 0, 2).unwrap();
+    registry::REGISTRY.set_logical_count(DeviceKind::Gpu, 0, 2).unwrap();
     for seed in 0..10 {
         control.seed(seed);
         let queue = |own: &CustomUpdate<'_>| {
@@ -108,10 +104,10 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
             on_gpu(gpu, |launcher| unsafe { launcher.update(&[update]) })
         };
         let slots = vec![Slot { name: "sum".into(), initial: 0.0 }];
-        let custom =
-            Custom::new("own".into(), slots, 0.0, WeightDecay::L2, Box::new(momentum_of)).unwrap();
+        let (update, queue) = (Box::new(momentum_of), Some(Box::new(queue) as _));
+        let custom = Custom::new("own".into(), slots, 0.0, WeightDecay::L2, update, queue).unwrap();
         let devices = ["GPU:0", "GPU:1"];
-        let own = training(&devices, "GPU:1", custom.with_updates_on_gpus(Box::new(queue)));
+        let own = training(&devices, "GPU:1", custom);
         let built_in = training(&devices, "GPU:1", Momentum::new(0.9, false).unwrap());
         for _ in 0..3 {
             for one in [&own, &built_in] {

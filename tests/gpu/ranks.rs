@@ -63,7 +63,7 @@ fn train(case: Case, places: Places<'_>, in_sync: usize) -> Vec<Vec<u64>> {
 #[test]
 fn all_rules_and_options_over_ranks_have_the_bits_of_cpus() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "4")]) else { return };
-    registry::ensure_logical_cpus(6).unwrap();
+    registry::REGISTRY.ensure_logical_cpus(6).unwrap();
     let places: [(Places<'_>, bool); 10] = [
         ([(&["GPU:0"], "GPU:0"), (&["GPU:1"], "GPU:1")], false),
         ([(&["GPU:0"], "GPU:0"), (&["GPU:1"], "GPU:1")], true),

@@ -50,7 +50,7 @@ fn what_cannot_be_distributed_is_refused_at_once() {
     fails(to(&batches, 0, &[]), Status::InvalidArgument, "devices");
     fails(to(&batches, 2, &devices(3)), Status::InvalidArgument, "3 devices for 2 replicas");
     let gpu = DeviceId { kind: DeviceKind::Gpu, index: 0 };
-    if registry::logical_count(DeviceKind::Gpu) == 0 {
+    if registry::REGISTRY.logical_count(DeviceKind::Gpu) == 0 {
         fails(to(&batches, 1, &[gpu]), Status::NotFound, "GPU:0");
     }
 }

@@ -67,7 +67,8 @@ fn custom() -> Box<dyn UpdateRule> {
         }
     };
     let slots = slots.to_vec();
-    Box::new(Custom::new("ours".into(), slots, 0.02, WeightDecay::L2, Box::new(update)).unwrap())
+    let rule = Custom::new("ours".into(), slots, 0.02, WeightDecay::L2, Box::new(update), None);
+    Box::new(rule.unwrap())
 }
 
 /// Of less than a tile, of some tiles with a rest, and of more chunks than one.

@@ -281,7 +281,7 @@ fn a_rank_that_cannot_join_is_named_to_the_others() {
     assert!(errors.iter().all(|error| error.status() == Status::InvalidArgument), "{errors:?}");
     assert!(errors.iter().all(|error| error.to_string().contains("device")), "{errors:?}");
 
-    let named = |rank: usize| registry::resolve(&format!("GPU:{}", rank * 7), "device");
+    let named = |rank: usize| registry::REGISTRY.resolve(&format!("GPU:{}", rank * 7), "device");
     let errors = refused(|rank| (named(rank), patient()));
     assert!(errors[0].to_string().starts_with("rank 1 failed: NOT_FOUND"), "{errors:?}");
     assert!(errors.iter().all(|error| error.to_string().contains("GPU:7")), "{errors:?}");

@@ -56,7 +56,7 @@ pub fn joined(rank: &Arc<Rank>, options: &Options) -> Result<Arc<dyn Communicato
     let device = options.parameter_device.as_deref().filter(|name| name.starts_with("GPU"));
     let base = Arc::clone(rank) as Arc<dyn Communicator>;
     let Some(device) = device.filter(|_| is_at(PLACES[4])) else { return Ok(base) };
-    let device = registry::resolve(device, "device");
+    let device = registry::REGISTRY.resolve(device, "device");
     let patient = nccl::NcclOptions { timeout: Some(Duration::from_secs(60)), library: None };
     let joined = rank.while_joining(|| nccl::over(base, device, &patient))?;
     Ok(Arc::new(joined))

@@ -30,7 +30,11 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, Failure
             Long("json") => json = true,
             Long("logical-cpus") => {
                 let possible = 1..=registry::MAX_LOGICAL_CPUS;
-                registry::ensure_logical_cpus(number(&mut arguments, "logical-cpus", possible)?)?;
+                registry::REGISTRY.ensure_logical_cpus(number(
+                    &mut arguments,
+                    "logical-cpus",
+                    possible,
+                )?)?;
             }
             Short('h') | Long("help") => return Ok(Report::fine(HELP)),
             other => return Err(other.unexpected().into()),
@@ -71,7 +75,7 @@ fn physical_devices() -> Vec<Physical> {
         capability: None,
         memory: registry::memory_info(DeviceId::HOST),
     };
-    let gpus = devices_of(DeviceKind::Gpu, registry::physical_count(DeviceKind::Gpu));
+    let gpus = devices_of(DeviceKind::Gpu, registry::REGISTRY.physical_count(DeviceKind::Gpu));
     let gpus = gpus.map(|device| Physical {
         device,
         model: cuda::device_name(device.index).ok(),
@@ -85,7 +89,7 @@ fn physical_devices() -> Vec<Physical> {
 fn logical_devices() -> Vec<Logical> {
     [DeviceKind::Cpu, DeviceKind::Gpu]
         .into_iter()
-        .flat_map(|kind| devices_of(kind, registry::logical_count(kind)))
+        .flat_map(|kind| devices_of(kind, registry::REGISTRY.logical_count(kind)))
         .map(|device| Logical {
             device,
             processors: registry::processors(device, affinity::process_processors())

@@ -2,15 +2,14 @@
 
 #![expect(unsafe_code, reason = "state is recorded as it is while nobody changes it")]
 
-use half::{bf16, f16};
-
 use crate::checkpoint::saveable::{
     Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable,
 };
 use crate::device::DeviceId;
 use crate::error::Result;
+use crate::kernels::dtype::for_float;
 use crate::strategy::variables::read_into;
-use crate::tensor::{DType, Tensor};
+use crate::tensor::Tensor;
 use crate::values::variable::Variable;
 
 impl Saveable for Variable {
@@ -63,13 +62,9 @@ pub(in crate::checkpoint) fn value_of(
 /// The index of the first element that is NaN.
 fn first_nan(tensor: &Tensor) -> Result<Option<usize>> {
     let view = tensor.reading()?;
-    Ok(match tensor.dtype() {
-        DType::Float64 => view.as_slice().and_then(|all| first_of(all, f64::is_nan)),
-        DType::Float32 => view.as_slice().and_then(|all| first_of(all, f32::is_nan)),
-        DType::Float16 => view.as_slice().and_then(|all| first_of(all, f16::is_nan)),
-        DType::BFloat16 => view.as_slice().and_then(|all| first_of(all, bf16::is_nan)),
-        _ => None,
-    })
+    Ok(for_float!(
+        tensor.dtype(), T => view.as_slice().and_then(|all| first_of(all, T::is_nan)), else None
+    ))
 }
 
 /// The index of the first element for which `is_so` holds. A run of elements is checked as a whole, so that the

@@ -36,7 +36,7 @@ impl NcclEngine {
         (send, sends): PartsOf<'_>,
         (receive, receives): PartsOf<'_>,
     ) -> Result<&'static Gpu> {
-        let (gpu, own) = (send.gpu(), self.membership.gpu());
+        let (gpu, own) = (send.gpu(), self.membership.gpu);
         if gpu.id() != receive.gpu().id() || gpu.card().ordinal() != own.card().ordinal() {
             return Err(Error::precondition(format!(
                 "NCCL's communicator is for {} and what is on its card; memory of {} and {} is to be moved. Make it \

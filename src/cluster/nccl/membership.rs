@@ -27,12 +27,13 @@ pub struct Membership {
     comm: Box<AtomicPtr<c_void>>,
     has_ended: AtomicBool,
     /// A GPU of the card for which the communicator was made.
-    gpu: &'static Gpu,
+    /// The GPU for which it was made.
+    pub gpu: &'static Gpu,
     rank: usize,
     /// How long to wait; `None` means without a limit.
     timeout: Option<Duration>,
-    /// Whether all ranks have joined, and all of them have learned it.
-    is_whole: AtomicBool,
+    /// Whether all ranks have joined, and all of them have learned it. They then end the communicator together.
+    pub is_whole: bool,
 }
 
 impl Membership {
@@ -71,7 +72,7 @@ impl Membership {
             gpu,
             rank,
             timeout,
-            is_whole: AtomicBool::new(false),
+            is_whole: false,
         };
         // If this fails, dropping `made` ends what was begun.
         nccl.check(code, "ncclCommInitRankConfig")?;
@@ -83,16 +84,6 @@ impl Membership {
         let joined = self.wait("for all ranks to join NCCL's communicator", || Ok(true));
         // This happens before the other ranks learn of the failure: they may be waiting for this rank.
         joined.inspect_err(|_| self.abort())
-    }
-
-    /// Records that all ranks have joined, so that they end the communicator together.
-    pub fn joined_by_all(&self) {
-        self.is_whole.store(true, Ordering::Relaxed);
-    }
-
-    /// The GPU for which it was made.
-    pub fn gpu(&self) -> &'static Gpu {
-        self.gpu
     }
 
     /// Queues the sending of `sends` and the receiving of `receives` on the stream of a GPU of the card.
@@ -205,7 +196,7 @@ impl Drop for Membership {
     fn drop(&mut self) {
         // All begun work is done, or the communicator has ended. If not all ranks have joined, it can only be
         // aborted.
-        match *self.is_whole.get_mut() {
+        match self.is_whole {
             true => self.end(self.nccl.comm_destroy),
             false => self.abort(),
         }

@@ -64,9 +64,9 @@ pub fn over(
     base.broadcast(&mut id.0, 0)?;
     // Once the ranks know that each of them has begun, nobody waits for a rank that could not begin.
     let joined = Membership::join(nccl, id, (rank, size), gpu, options.timeout);
-    let membership = agree(&*base, joined)?;
+    let mut membership = agree(&*base, joined)?;
     agree(&*base, membership.await_all())?;
-    membership.joined_by_all();
+    membership.is_whole = true;
     CheckedCommunicator::new(Box::new(NcclEngine::new(base, membership)))
 }
 

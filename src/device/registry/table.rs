@@ -13,7 +13,7 @@ pub const MAX_LOGICAL_CPUS: u32 = 4096;
 
 /// Everything that is known about the devices.
 #[derive(Debug)]
-pub(super) struct Registry {
+pub struct Registry {
     /// How many GPUs there are, or why there is none.
     gpus: fn() -> &'static Result<u32, String>,
     /// The memory of a card.
@@ -44,14 +44,17 @@ impl Registry {
         *(self.gpus)().as_ref().unwrap_or(&0)
     }
 
-    pub(super) fn physical_count(&'static self, kind: DeviceKind) -> u32 {
+    /// How many physical devices of this kind there are: one CPU, which is the host, and the CUDA devices that the
+    /// driver shows to this process. The first call about GPUs starts the driver.
+    pub fn physical_count(&'static self, kind: DeviceKind) -> u32 {
         match kind {
             DeviceKind::Cpu => 1,
             DeviceKind::Gpu => self.card_count(),
         }
     }
 
-    pub(super) fn logical_count(&'static self, kind: DeviceKind) -> u32 {
+    /// How many logical devices of this kind there are. Their indices are 0 to one less than this number.
+    pub fn logical_count(&'static self, kind: DeviceKind) -> u32 {
         match kind {
             DeviceKind::Cpu => self.state.lock().logical_cpus,
             DeviceKind::Gpu => {
@@ -81,7 +84,14 @@ impl Registry {
         Err(Error::NotFound(format!("{argument}no physical {} {ordinal}; {there_is}", kind.name())))
     }
 
-    pub(super) fn set_logical_count(
+    /// Splits a physical device into `count` logical devices. This replaces an earlier split. The host takes 1 to
+    /// [`MAX_LOGICAL_CPUS`]. A GPU takes 1 to 64, and each may use an equal share of its memory. Existing strategies
+    /// keep the processors they have.
+    ///
+    /// Fails, with nothing changed, with NOT_FOUND if there is no such physical device; with INVALID_ARGUMENT for a
+    /// count outside of the limits; with FAILED_PRECONDITION while a device that would vanish is held, and for a GPU
+    /// once one of its logical GPUs, or one with a higher number, was used.
+    pub fn set_logical_count(
         &'static self,
         kind: DeviceKind,
         physical_ordinal: u32,
@@ -99,7 +109,10 @@ impl Registry {
         self.split_gpu(physical_ordinal, &vec![share; count as usize])
     }
 
-    pub(super) fn split_gpu(&'static self, card: u32, limits: &[Option<u64>]) -> Result<()> {
+    /// Splits a card into logical GPUs. Each may use as many bytes as its limit, or without a limit as many as the card
+    /// has. Everything else is as in [`Registry::set_logical_count`].
+    pub fn split_gpu(&'static self, card: u32, limits: &[Option<u64>]) -> Result<()> {
+        self.require_physical(DeviceKind::Gpu, card, "physical_ordinal: ")?;
         let count = u32::try_from(limits.len()).unwrap_or(u32::MAX);
         check_gpu_count(count)?;
         if limits.contains(&Some(0)) {
@@ -152,14 +165,20 @@ impl Registry {
         Ok(())
     }
 
-    pub(super) fn ensure_logical_cpus(&'static self, count: u32) -> Result<()> {
+    /// Makes sure that there are at least `count` logical CPUs. It never removes any. Fails with INVALID_ARGUMENT for a
+    /// count outside of 1 to [`MAX_LOGICAL_CPUS`].
+    pub fn ensure_logical_cpus(&'static self, count: u32) -> Result<()> {
         check_cpu_count(count)?;
         let mut state = self.state.lock();
         state.logical_cpus = state.logical_cpus.max(count);
         Ok(())
     }
 
-    pub(super) fn resolve(&'static self, name: &str, argument: &'static str) -> Result<DeviceId> {
+    /// The logical device with this name, in any form that
+    /// [`DeviceName::parse`](crate::device::name::DeviceName::parse) takes. Fails with INVALID_ARGUMENT if it is not a
+    /// name. Fails with NOT_FOUND if it is a name of another process, or if there is no such device; the message then
+    /// lists the devices and how to get more. Messages begin with `argument`, the caller's word for the name.
+    pub fn resolve(&'static self, name: &str, argument: &'static str) -> Result<DeviceId> {
         let parsed =
             DeviceName::parse(name, &DeviceName::default()).map_err(|error| match error {
                 Error::InvalidArgument { problem, .. } => Error::invalid(argument, problem),
@@ -179,7 +198,7 @@ impl Registry {
     }
 
     /// How many logical devices of its kind there are. Fails with NOT_FOUND if this device is not among them.
-    pub(super) fn require(&'static self, device: DeviceId) -> Result<u32> {
+    pub fn require(&'static self, device: DeviceId) -> Result<u32> {
         let count = self.logical_count(device.kind);
         if device.index < count { Ok(count) } else { Err(self.absent(device, count)) }
     }
@@ -208,7 +227,9 @@ impl Registry {
         Error::NotFound(format!("{device} does not exist; {there_are}{advice}"))
     }
 
-    pub(super) fn hold(&'static self, devices: &[DeviceId]) -> Result<DeviceHold> {
+    /// Keeps these devices from vanishing for as long as the result lives. A device may be held several times. Fails
+    /// with NOT_FOUND if one of them does not exist; then none is held.
+    pub fn hold(&'static self, devices: &[DeviceId]) -> Result<DeviceHold> {
         // The driver is asked before the lock is taken: the call may start it.
         let cards = if devices.iter().any(|device| device.kind == DeviceKind::Gpu) {
             self.card_count()

@@ -1,10 +1,10 @@
 //! Mistakes that one split shows if it runs twice.
 
 use super::GradientCase;
+use super::splits::to_mean;
 use crate::equivalence::dry_run::DryRunPart;
 use crate::equivalence::report::{Finding, Verdict};
 use crate::equivalence::vectors::{LinearCombination, difference};
-use crate::optimizer::LossReduction;
 
 impl GradientCase<'_> {
     /// The results of each replica in the runs that were made twice, with the replica's number and whether the split
@@ -69,11 +69,7 @@ impl GradientCase<'_> {
         self.twice().find_map(|(once, again, replica, is_split)| {
             let examples = once.examples.max(1) as f64;
             // The text uses the units of a mean, if the callback reduces as declared.
-            let factor = match self.declared {
-                LossReduction::Sum => 1.0 / examples,
-                LossReduction::Mean => 1.0,
-                LossReduction::GlobalMean => self.evidence.rows as f64 / examples,
-            };
+            let factor = to_mean(self.declared, self.evidence.rows as f64, examples);
             let once = LinearCombination::of(once.counted(self.index).map(|(_, gradient)| (factor, gradient)));
             let again = LinearCombination::of(again.counted(self.index).map(|(_, gradient)| (factor, gradient)));
             let found = difference(&once, &again, &self.measure);

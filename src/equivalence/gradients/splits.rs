@@ -20,6 +20,16 @@ const SMALL: (f64, f64) = (0.01, 0.1);
 const REDUCTIONS: [LossReduction; 3] =
     [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean];
 
+/// The factor that makes a mean over `count` examples of a loss that was reduced like this, if the global batch has
+/// `total` examples.
+pub(super) fn to_mean(reduction: LossReduction, total: f64, count: f64) -> f64 {
+    match reduction {
+        LossReduction::Sum => 1.0 / count,
+        LossReduction::Mean => 1.0,
+        LossReduction::GlobalMean => total / count,
+    }
+}
+
 impl GradientCase<'_> {
     pub(super) fn compare<'o>(&self, others: &'o Others) -> Result<Finding, Differences<'o>> {
         let whole = self.update(&others.whole);
@@ -87,13 +97,8 @@ impl GradientCase<'_> {
         if count == 0.0 {
             return Distance::default();
         }
-        let factor = |total: f64| match written {
-            LossReduction::Sum => 1.0 / count,
-            LossReduction::Mean => 1.0,
-            LossReduction::GlobalMean => total / count,
-        };
-        let alone = self.term(alone, factor(count));
-        difference(&alone, &self.term(part, factor(total)), &self.measure)
+        let alone = self.term(alone, to_mean(written, count, count));
+        difference(&alone, &self.term(part, to_mean(written, total, count)), &self.measure)
     }
 
     /// Whether all runs fit a callback that reduces with the reduction `written`.

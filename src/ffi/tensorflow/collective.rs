@@ -35,7 +35,7 @@ pub(crate) unsafe fn destination(
             Err(invalid!("destination.device", "is empty; name a device, such as CPU:0"))
         }
         (Some(name), None, None) => {
-            Ok(Destination::Device(registry::resolve(name, "destination.device")?))
+            Ok(Destination::Device(registry::REGISTRY.resolve(name, "destination.device")?))
         }
         (None, Some(like), None) => Ok(Destination::Like(like)),
         (None, None, Some(variable)) => Ok(Destination::Like(Value::Variable(variable))),

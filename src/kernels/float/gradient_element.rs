@@ -88,25 +88,9 @@ pub fn is_supported(variable: DType, gradient: DType) -> bool {
 /// of the caller.
 macro_rules! for_gradient_dtype {
     ($dtype:expr, $element:ident => $body:expr) => {
-        match $dtype {
-            $crate::kernels::dtype::DType::Float16 => {
-                type $element = half::f16;
-                $body
-            }
-            $crate::kernels::dtype::DType::BFloat16 => {
-                type $element = half::bf16;
-                $body
-            }
-            $crate::kernels::dtype::DType::Float32 => {
-                type $element = f32;
-                $body
-            }
-            $crate::kernels::dtype::DType::Float64 => {
-                type $element = f64;
-                $body
-            }
-            other => unreachable!("no gradient is of {other}"),
-        }
+        $crate::kernels::dtype::for_float!(
+            $dtype, $element => $body, else unreachable!("no gradient is of {}", $dtype)
+        )
     };
 }
 pub(crate) use for_gradient_dtype;

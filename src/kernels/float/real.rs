@@ -95,17 +95,11 @@ pub fn is_supported(dtype: DType) -> bool {
 /// is a defect of the caller.
 macro_rules! for_real {
     ($dtype:expr, $element:ident => $body:expr) => {
-        match $dtype {
-            $crate::kernels::dtype::DType::Float32 => {
-                type $element = f32;
-                $body
-            }
-            $crate::kernels::dtype::DType::Float64 => {
-                type $element = f64;
-                $body
-            }
-            other => unreachable!("no variable of {other} can have gradients"),
-        }
+        $crate::kernels::dtype::for_listed!(
+            $dtype, $element => $body,
+            else _ => unreachable!("no variable of {} can have gradients", $dtype);
+            Float32 => f32, Float64 => f64
+        )
     };
 }
 pub(crate) use for_real;
@@ -114,20 +108,14 @@ pub(crate) use for_real;
 /// type `$variable`.
 macro_rules! for_gradient {
     ($variable:ty, $dtype:expr, $element:ident => $body:expr) => {
-        match $dtype {
-            $crate::kernels::dtype::DType::Float16 => {
-                type $element = <$variable as $crate::kernels::float::real::Real>::Float16;
-                $body
-            }
-            $crate::kernels::dtype::DType::BFloat16 => {
-                type $element = <$variable as $crate::kernels::float::real::Real>::BFloat16;
-                $body
-            }
-            _ => {
+        $crate::kernels::dtype::for_listed!(
+            $dtype, $element => $body, else _ => {
                 type $element = $variable;
                 $body
-            }
-        }
+            };
+            Float16 => <$variable as $crate::kernels::float::real::Real>::Float16,
+            BFloat16 => <$variable as $crate::kernels::float::real::Real>::BFloat16
+        )
     };
 }
 pub(crate) use for_gradient;

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use serde_json::{Value as Json, json};
+
 use super::event::{Account, Detail, Event};
 use crate::observe::machine::Load;
 use crate::observe::phase::{ByPhase, Counter, Phase};
@@ -17,9 +19,8 @@ pub(super) fn process(text: &mut String, process: u32, rank: Option<u32>) {
         Some(rank) => format!("rank {rank}"),
         None => "umbo".to_owned(),
     };
-    line(text, "process_name", process, 0, &format!("\"name\":\"{name}\""));
-    let order = rank.unwrap_or(0);
-    line(text, "process_sort_index", process, 0, &format!("\"sort_index\":{order}"));
+    line(text, "process_name", process, 0, &json!({ "name": name }));
+    line(text, "process_sort_index", process, 0, &json!({ "sort_index": rank.unwrap_or(0) }));
 }
 
 /// Lines that name a thread, and the replica that it runs.
@@ -35,16 +36,16 @@ pub(super) fn thread(
         Some(replica) => format!("replica {replica} (thread {name})"),
         None => name.to_owned(),
     };
-    line(text, "thread_name", process, thread, &format!("\"name\":{}", quoted(&shown)));
-    let order = replica.map_or(1_000_000, |replica| replica);
-    line(text, "thread_sort_index", process, thread, &format!("\"sort_index\":{order}"));
+    line(text, "thread_name", process, thread, &json!({ "name": shortened(&shown) }));
+    let order = replica.unwrap_or(1_000_000);
+    line(text, "thread_sort_index", process, thread, &json!({ "sort_index": order }));
 }
 
-fn line(text: &mut String, name: &str, process: u32, thread: u32, arguments: &str) {
+fn line(text: &mut String, name: &str, process: u32, thread: u32, arguments: &Json) {
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{{\"name\":\"{name}\",\"ph\":\"M\",\"pid\":{process},\"tid\":{thread},\"args\":{{{arguments}}}}},"
+        "{{\"name\":\"{name}\",\"ph\":\"M\",\"pid\":{process},\"tid\":{thread},\"args\":{arguments}}},"
     );
 }
 
@@ -52,7 +53,7 @@ fn line(text: &mut String, name: &str, process: u32, thread: u32, arguments: &st
 pub(super) fn event(text: &mut String, process: u32, thread: u32, event: &Event) {
     let name = match &event.name {
         Cow::Borrowed(name) => format!("\"{name}\""),
-        Cow::Owned(name) => quoted(name),
+        Cow::Owned(name) => Json::from(shortened(name)).to_string(),
     };
     let _ = write!(
         text,
@@ -128,33 +129,27 @@ pub(super) fn summary(
     others: &[Other],
     load: Option<Load>,
 ) {
-    let threads: Vec<String> = others
+    let threads: Vec<Json> = others
         .iter()
-        .map(|other| {
-            format!(
-                "{{\"thread\":{},\"name\":{},\"on_processor_ns\":{}}}",
-                other.thread,
-                quoted(&other.name),
-                other.nanoseconds
-            )
+        .map(|Other { thread, name, nanoseconds }| {
+            json!({ "thread": thread, "name": shortened(name), "on_processor_ns": nanoseconds })
         })
         .collect();
-    let load = load.map_or_else(String::new, |Load { others, processors }| {
-        format!(",\"busy_with_others\":{others:.3},\"allowed_processors\":{processors}")
-    });
-    let _ = writeln!(
-        text,
-        "{{\"name\":\"summary\",\"ph\":\"M\",\"pid\":{process},\"tid\":0,\"args\":{{\"events\":{},\
-         \"dropped\":{},\"other_threads\":[{}]{load}}}}}",
-        account.events,
-        account.dropped,
-        threads.join(",")
-    );
+    let Account { events, dropped } = account;
+    let mut arguments = json!({ "events": events, "dropped": dropped, "other_threads": threads });
+    if let Some(Load { others, processors }) = load {
+        arguments["busy_with_others"] = json!(others);
+        arguments["allowed_processors"] = json!(processors);
+    }
+    line(text, "summary", process, 0, &arguments);
+    // Nothing follows, so the line ends without a comma.
+    text.truncate(text.len() - 2);
+    text.push('\n');
 }
 
-/// The text as a JSON string, shortened to the largest length of names.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(&text[..text.floor_char_boundary(LONGEST_NAME)]).to_string()
+/// The text, shortened to the largest length of names.
+fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LONGEST_NAME)]
 }
 
 /// Nanoseconds, written in the microseconds of the format.
@@ -173,12 +168,13 @@ mod tests {
     #[test]
     fn names_are_escaped_and_cut_between_characters() {
         for name in ["plain", "a \"quoted\" one", "back\\slash\n", "\u{0}\u{1f}\u{7f}"] {
-            let read: String = serde_json::from_str(&quoted(name)).unwrap();
-            assert_eq!(read, name);
+            let mut text = String::new();
+            event(&mut text, 1, 2, &Event::of(name.to_owned(), "", 0, 0, 0));
+            let read: Json = serde_json::from_str(text.trim_end_matches(",\n")).unwrap();
+            assert_eq!(read["name"], *name);
         }
         let long = format!("{}{}", "x".repeat(LONGEST_NAME - 1), "\u{1f600}");
-        let read: String = serde_json::from_str(&quoted(&long)).unwrap();
-        assert_eq!(read, "x".repeat(LONGEST_NAME - 1));
+        assert_eq!(shortened(&long), "x".repeat(LONGEST_NAME - 1));
     }
 
     #[test]

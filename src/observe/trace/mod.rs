@@ -28,6 +28,8 @@ pub(super) use event::Detail;
 pub(crate) use event::Event;
 pub(crate) use row::record_row;
 
+/// The present time of the trace's clock, in nanoseconds.
+pub use super::clock::now;
 use super::log::{self, Level};
 use super::machine::Watch;
 use super::processes::Usage;
@@ -159,11 +161,6 @@ pub fn stop() -> Result<Account> {
 #[inline]
 pub fn is_on() -> bool {
     watching::is_traced()
-}
-
-/// The present time of the trace's clock, in nanoseconds.
-pub fn now() -> u64 {
-    clock::now()
 }
 
 /// Sets a function that a trace calls before it ends. The function records work that was done and is not recorded yet.

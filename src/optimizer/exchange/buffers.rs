@@ -4,7 +4,7 @@
 
 use std::slice;
 
-use crate::error::{Error, Result};
+use crate::error::{Result, memory};
 use crate::kernels::dtype::DType;
 use crate::kernels::view::{Span, SpanMut};
 
@@ -26,9 +26,7 @@ impl AlignedBytes {
     pub fn resize(&mut self, bytes: usize) -> Result<()> {
         let words = bytes.div_ceil(size_of::<u64>());
         let missing = words.saturating_sub(self.words.len());
-        self.words.try_reserve(missing).map_err(|_| {
-            Error::ResourceExhausted(format!("{bytes} bytes of memory to exchange gradients"))
-        })?;
+        memory::reserve(&mut self.words, missing, "words to exchange gradients")?;
         self.words.resize(self.words.len().max(words), 0);
         self.bytes = bytes;
         Ok(())

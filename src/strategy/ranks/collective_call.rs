@@ -8,7 +8,7 @@ use super::group::{Ranks, count};
 use super::quantities::{Quantities, agreement_of};
 use super::series::{CommunicatorState, Ended, Series};
 use crate::cluster::communicator::{EngineCall, Incoming, Outgoing};
-use crate::error::{Error, ReplicaFailures, Result, Status};
+use crate::error::{Error, ReplicaFailures, Result, Status, memory};
 use crate::observe::{self, Phase};
 use parking_lot::MutexGuard;
 
@@ -314,10 +314,5 @@ impl Gathered {
 
 /// This many zero bytes.
 pub(crate) fn zeros(bytes: usize) -> Result<Vec<u8>> {
-    let mut memory = Vec::new();
-    memory.try_reserve_exact(bytes).map_err(|_| {
-        Error::ResourceExhausted(format!("{bytes} bytes of memory to exchange between ranks"))
-    })?;
-    memory.resize(bytes, 0);
-    Ok(memory)
+    memory::filled(bytes, 0, "bytes to exchange between ranks")
 }

@@ -103,14 +103,9 @@ pub(crate) fn read_metrics(from: &mut Reader<'_>) -> Result<Vec<ReplicaMetricLis
 }
 
 impl Ranks {
-    /// Whether ranks exchange what replicas add to totals. A rank that is alone does not.
-    pub(crate) fn exchanges_totals(&self) -> bool {
-        !self.is_alone()
-    }
-
     /// Registers totals that several ranks add up. All ranks register theirs in the same order.
     pub(crate) fn add_totals(&self, totals: Weak<dyn Totals>) {
-        if self.exchanges_totals() {
+        if !self.is_alone() {
             self.totals.lock().add(totals);
         }
     }

@@ -12,19 +12,9 @@ use crate::values::Value;
 
 impl Ranks {
     /// Gathers `value`: replaces this rank's components by those of all ranks' replicas, in replica order. Leaves
-    /// that are not per-replica values do not change. `what` names the operation, which is the same on all ranks,
-    /// and `kind` is its kind.
+    /// that are not per-replica values, and leaves for which `leave` returns true, do not change. `what` names the
+    /// operation, which is the same on all ranks, and `kind` is its kind.
     pub(crate) fn of_all(
-        &self,
-        kind: CollectiveKind,
-        what: &dyn fmt::Display,
-        here: Result<Value>,
-    ) -> Result<Value> {
-        self.of_all_but(|_| false, kind, what, here)
-    }
-
-    /// The same, but leaves for which `leave` returns true do not change either.
-    pub(crate) fn of_all_but(
         &self,
         leave: impl Fn(&Value) -> bool,
         kind: CollectiveKind,

@@ -15,11 +15,11 @@ pub const HELP: &str = "      --device NAME      where all of the memory is: CPU
 
 /// The device of this name, if it can be measured.
 pub fn measured(name: &str) -> std::result::Result<DeviceId, Failure> {
-    let device = registry::resolve(name, "device").ok();
+    let device = registry::REGISTRY.resolve(name, "device").ok();
     let device =
         device.filter(|device| device.kind == DeviceKind::Gpu || *device == DeviceId::HOST);
     let device = device.ok_or_else(|| {
-        let possible = possible(registry::logical_count(DeviceKind::Gpu));
+        let possible = possible(registry::REGISTRY.logical_count(DeviceKind::Gpu));
         Failure::wrong(format!("--device: '{name}' is not possible here; give {possible}"))
     })?;
     if device.kind == DeviceKind::Gpu {

@@ -130,7 +130,7 @@ pub fn examine(bytes: usize, json: bool) -> Report {
         };
         return Report { text, fine: false };
     }
-    let gpus = 0..registry::logical_count(DeviceKind::Gpu);
+    let gpus = 0..registry::REGISTRY.logical_count(DeviceKind::Gpu);
     let all: Vec<(DeviceId, Outcome)> = gpus
         .map(|index| DeviceId { kind: DeviceKind::Gpu, index })
         .map(|device| (device, examine_one(device, bytes)))

@@ -14,7 +14,7 @@ const LINKS: u32 = 300;
 pub fn check(device: DeviceId, bytes: usize) -> Result<Checked> {
     let mut checked = Checked::default();
     for elements in [1, 1000, 300_000].map(|elements: usize| elements.min(bytes / 4)) {
-        let others = (0..registry::logical_count(DeviceKind::Gpu))
+        let others = (0..registry::REGISTRY.logical_count(DeviceKind::Gpu))
             .map(|index| DeviceId { kind: DeviceKind::Gpu, index });
         for other in others {
             let (end, expected) = chain(device, other, elements)?;
