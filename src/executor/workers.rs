@@ -226,7 +226,47 @@ impl EnteredWorkers {
         for (worker, queue) in queues.iter().enumerate() {
             queue.fill(chunks.own(worker, shares));
         }
-        dispatch(&self.threads.workers[..self.helpers], queues, chunks, bytes, body);
+        let workers = &self.threads.workers[..self.helpers];
+        // SAFETY: only the lifetime changes. The pointer is used by workers that count themselves out of the countdown
+        // afterwards, and this function returns only when all of them have done so.
+        let forever = unsafe { std::mem::transmute::<*const Body<'_>, *const Body<'static>>(body) };
+        let long_operation = ESTIMATES.is_long(bytes).then(LongOperation::begin);
+        let job = WorkerJob {
+            body: forever,
+            chunks,
+            queues,
+            given: Instant::now(),
+            processor: long_operation.as_ref().and_then(|_| affinity::current_processor()),
+            begun: AtomicU64::new(0),
+            countdown: Countdown::new(workers.len()),
+            panic: Mutex::new(None),
+        };
+        let in_inbox = (&raw const job).cast_mut();
+        let mut woken = 0;
+        for worker in workers {
+            woken += usize::from(worker.slot.inbox.give(in_inbox));
+        }
+        let started = Instant::now();
+        let mut done = 0;
+        // SAFETY: the body and the queues outlive this call.
+        let own = panic::catch_unwind(AssertUnwindSafe(|| unsafe { job.work(0, &mut done) }));
+        let moved = bytes as u128 * u128::from(done) / u128::from(chunks.count());
+        ESTIMATES.moved(moved as usize, bytes, started.elapsed());
+        // Nothing is left for those that have not begun.
+        let is_late =
+            |worker: &&Worker| !ESTIMATES.is_fixed() && worker.slot.inbox.take_back(in_inbox);
+        let late = workers.iter().filter(is_late).count();
+        job.countdown.count_out_late(late);
+        job.countdown.wait(&CALLER, spinning(LAST_SPIN));
+        drop(long_operation);
+        let begun = match late {
+            0 => Duration::from_nanos(job.begun.load(Ordering::Relaxed)),
+            _ => job.given.elapsed(),
+        };
+        ESTIMATES.woke(woken, started - job.given, begun);
+        if let Some(payload) = own.err().or(job.panic.into_inner()) {
+            panic::resume_unwind(payload);
+        }
     }
 }
 
@@ -274,60 +314,6 @@ impl WorkerThreads {
             }
         }
         self.workers.len().min(wanted)
-    }
-}
-
-/// Does the chunks in the `queues` on this thread, whose queue is the first, and on `workers`. All together move `bytes`
-/// bytes.
-fn dispatch(
-    workers: &[Worker],
-    queues: &[ChunkQueue],
-    chunks: Chunks,
-    bytes: usize,
-    body: &Body<'_>,
-) {
-    // SAFETY: only the lifetime changes. The pointer is used by workers that count themselves out of the countdown
-    // afterwards, and this function returns only when all of them have done so.
-    let forever = unsafe { std::mem::transmute::<*const Body<'_>, *const Body<'static>>(body) };
-    let long_operation = ESTIMATES.is_long(bytes).then(LongOperation::begin);
-    let job = WorkerJob {
-        body: forever,
-        chunks,
-        queues,
-        given: Instant::now(),
-        processor: long_operation.as_ref().and_then(|_| affinity::current_processor()),
-        begun: AtomicU64::new(0),
-        countdown: Countdown::new(workers.len()),
-        panic: Mutex::new(None),
-    };
-    let in_inbox = (&raw const job).cast_mut();
-    let mut woken = 0;
-    for worker in workers {
-        woken += usize::from(worker.slot.inbox.give(in_inbox));
-    }
-    let started = Instant::now();
-    let mut done = 0;
-    // SAFETY: the body and the queues outlive this call.
-    let own = AssertUnwindSafe(|| unsafe { job.work(0, &mut done) });
-    let own = panic::catch_unwind(own);
-    let moved = bytes as u128 * u128::from(done) / u128::from(chunks.count().max(1));
-    ESTIMATES.moved(moved as usize, bytes, started.elapsed());
-    // Nothing is left for those that have not begun.
-    let all = !ESTIMATES.is_fixed();
-    let late = workers.iter().filter(|worker| all && worker.slot.inbox.take_back(in_inbox)).count();
-    job.countdown.count_out_late(late);
-    job.countdown.wait(&CALLER, spinning(LAST_SPIN));
-    drop(long_operation);
-    let begun = match late {
-        0 => Duration::from_nanos(job.begun.load(Ordering::Relaxed)),
-        _ => job.given.elapsed(),
-    };
-    ESTIMATES.woke(woken, started - job.given, begun);
-    if let Err(payload) = own {
-        panic::resume_unwind(payload);
-    }
-    if let Some(payload) = job.panic.into_inner() {
-        panic::resume_unwind(payload);
     }
 }
 

@@ -12,6 +12,21 @@ pub const BLOCK: usize = 16;
 /// One term of a sum: the factor, and a pointer to its first element.
 pub type Term<G> = (f64, *const G);
 
+/// What is known about the products of factors and elements in a sum.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Products {
+    /// Nothing.
+    Rounded,
+    /// All are exact in float64, and so are the products of the factors and any number of float32. So they can be added
+    /// by fused multiply-adds.
+    Exact,
+    /// They are exact, and all terms have the same factor, which is positive.
+    OfOneFactor {
+        /// There are at most two to the power of this number of terms.
+        doublings: i16,
+    },
+}
+
 /// An element type whose elements can enter a sum.
 pub trait Widen: Copy {
     /// Four elements in float64.
@@ -27,6 +42,20 @@ pub trait Widen: Copy {
     /// They can be read, and the processor has AVX-512 F.
     #[cfg(target_arch = "x86_64")]
     unsafe fn eight(from: *const Self) -> std::arch::x86_64::__m512d;
+
+    /// The sums of sixteen elements of all terms in float32, without the factors, or `None` if one of them might be
+    /// rounded, or if the type's sums usually are.
+    ///
+    /// # Safety
+    /// As for [`Widen::four`].
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn exact_sum(
+        _: impl Iterator<Item = Term<Self>>,
+        _doublings: i16,
+    ) -> Option<[std::arch::x86_64::__m256; 2]> {
+        None
+    }
 }
 
 /// An element type to which a sum can be rounded.
@@ -50,16 +79,15 @@ pub trait Round: Copy {
 /// rounded. It is computed for the `N` elements from each term's first on. If there are no terms it is −0 × `scale`.
 /// Returns `None` if there is no loop in instructions: if `N` is not [`BLOCK`], or on other processors. Inlined.
 ///
-/// If the caller says that all products are exact, they are added by fused multiply-adds, which then give the same
-/// bits.
+/// What the caller says of the products makes it faster; the bits are the same.
 ///
 /// # Safety
 /// The elements can be read.
 #[inline(always)]
 pub unsafe fn weighted_sum<G: Widen, T: Round, const N: usize>(
     instructions: Instructions,
-    terms: impl Iterator<Item = Term<G>>,
-    products_are_exact: bool,
+    terms: impl Iterator<Item = Term<G>> + Clone,
+    products: Products,
     scale: f64,
 ) -> Option<[T; N]> {
     #[cfg(target_arch = "x86_64")]
@@ -70,16 +98,14 @@ pub unsafe fn weighted_sum<G: Widen, T: Round, const N: usize>(
         match instructions.set() {
             InstructionSet::Baseline => return None,
             // SAFETY: there are such instructions only where the processor has them; the caller's promise.
-            InstructionSet::Avx2 => unsafe { x86::of_four(terms, products_are_exact, scale, to) },
+            InstructionSet::Avx2 => unsafe { x86::of_four(terms, products, scale, to) },
             // SAFETY: as above.
-            InstructionSet::Avx512 => unsafe {
-                x86::of_eight(terms, products_are_exact, scale, to)
-            },
+            InstructionSet::Avx512 => unsafe { x86::of_eight(terms, products, scale, to) },
         }
         // SAFETY: it has just been written.
         return Some(unsafe { sum.assume_init() });
     }
-    let _ = (instructions, terms, products_are_exact, scale);
+    let _ = (instructions, terms, products, scale);
     None
 }
 
@@ -124,39 +150,35 @@ mod x86 {
 
     use half::{bf16, f16};
 
-    use super::{BLOCK, Round, Term, Widen};
+    use super::{BLOCK, Products, Round, Term, Widen};
 
     /// # Safety
     /// As for [`super::weighted_sum`], `to` can be written, and the processor has AVX2, FMA and F16C.
     #[inline]
     #[target_feature(enable = "avx2,f16c,fma")]
     pub unsafe fn of_four<G: Widen, T: Round>(
-        mut terms: impl Iterator<Item = Term<G>>,
-        products_are_exact: bool,
+        terms: impl Iterator<Item = Term<G>> + Clone,
+        products: Products,
         scale: f64,
         to: *mut [T; BLOCK],
     ) {
-        let mut sums = [_mm256_set1_pd(-0.0); 4];
-        // −0 + a product is the product.
-        if let Some((factor, from)) = terms.next() {
-            let factor = _mm256_set1_pd(factor);
-            for (index, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the four are among the sixteen that the caller guarantees.
-                *sum = _mm256_mul_pd(factor, unsafe { G::four(from.add(4 * index)) });
-            }
-        }
-        for (factor, from) in terms {
-            let factor = _mm256_set1_pd(factor);
-            for (index, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: as above.
-                let elements = unsafe { G::four(from.add(4 * index)) };
-                *sum = if products_are_exact {
-                    _mm256_fmadd_pd(factor, elements, *sum)
-                } else {
-                    _mm256_add_pd(*sum, _mm256_mul_pd(factor, elements))
+        // SAFETY: the caller's promise.
+        let sums = match unsafe { exact_sum(terms.clone(), products) } {
+            Some((factor, [low, high])) => {
+                let factor = _mm256_set1_pd(factor);
+                let half = |sum, high| {
+                    let half = if high {
+                        _mm256_extractf128_ps::<1>(sum)
+                    } else {
+                        _mm256_castps256_ps128(sum)
+                    };
+                    _mm256_mul_pd(factor, _mm256_cvtps_pd(half))
                 };
+                [half(low, false), half(low, true), half(high, false), half(high, true)]
             }
-        }
+            // SAFETY: as above.
+            None => unsafe { sums_of_four(terms, products) },
+        };
         let scale = _mm256_set1_pd(scale);
         let [a, b, c, d] = sums;
         let [a, b, c, d] = [
@@ -178,36 +200,129 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "avx2,f16c,fma,avx512f,avx512bw,avx512dq,avx512vl")]
     pub unsafe fn of_eight<G: Widen, T: Round>(
-        mut terms: impl Iterator<Item = Term<G>>,
-        products_are_exact: bool,
+        terms: impl Iterator<Item = Term<G>> + Clone,
+        products: Products,
         scale: f64,
         to: *mut [T; BLOCK],
     ) {
-        let mut sums = [_mm512_set1_pd(-0.0); 2];
-        // −0 + a product is the product.
-        if let Some((factor, from)) = terms.next() {
-            let factor = _mm512_set1_pd(factor);
-            for (index, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the eight are among the sixteen that the caller guarantees.
-                *sum = _mm512_mul_pd(factor, unsafe { G::eight(from.add(8 * index)) });
+        // SAFETY: the caller's promise.
+        let sums = match unsafe { exact_sum(terms.clone(), products) } {
+            Some((factor, halves)) => {
+                let factor = _mm512_set1_pd(factor);
+                halves.map(|half| _mm512_mul_pd(factor, _mm512_cvtps_pd(half)))
             }
-        }
-        for (factor, from) in terms {
-            let factor = _mm512_set1_pd(factor);
-            for (index, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: as above.
-                let elements = unsafe { G::eight(from.add(8 * index)) };
-                *sum = if products_are_exact {
-                    _mm512_fmadd_pd(factor, elements, *sum)
-                } else {
-                    _mm512_add_pd(*sum, _mm512_mul_pd(factor, elements))
-                };
-            }
-        }
+            // SAFETY: as above.
+            None => unsafe { sums_of_eight(terms, products) },
+        };
         let scale = _mm512_set1_pd(scale);
         let [low, high] = sums;
         // SAFETY: the caller's promise.
         unsafe { T::round_eight([_mm512_mul_pd(low, scale), _mm512_mul_pd(high, scale)], to) };
+    }
+
+    /// The sums in float32 and the factor, if the sums are exact.
+    ///
+    /// # Safety
+    /// As for [`super::weighted_sum`], and the processor has AVX2, FMA and F16C.
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,fma")]
+    unsafe fn exact_sum<G: Widen>(
+        terms: impl Iterator<Item = Term<G>> + Clone,
+        products: Products,
+    ) -> Option<(f64, [__m256; 2])> {
+        let Products::OfOneFactor { doublings } = products else { return None };
+        let (factor, _) = terms.clone().next()?;
+        // SAFETY: the caller's promise.
+        Some((factor, unsafe { G::exact_sum(terms, doublings) }?))
+    }
+
+    /// # Safety
+    /// As for [`super::weighted_sum`], and the processor has AVX2, FMA and F16C.
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,fma")]
+    unsafe fn sums_of_four<G: Widen>(
+        terms: impl Iterator<Item = Term<G>>,
+        products: Products,
+    ) -> [__m256d; 4] {
+        // −0 + a product is the product.
+        let mut sums = [_mm256_set1_pd(-0.0); 4];
+        for (factor, from) in terms {
+            let factor = _mm256_set1_pd(factor);
+            for (index, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: the four are among the sixteen that the caller guarantees.
+                let elements = unsafe { G::four(from.add(4 * index)) };
+                *sum = if products == Products::Rounded {
+                    _mm256_add_pd(*sum, _mm256_mul_pd(factor, elements))
+                } else {
+                    _mm256_fmadd_pd(factor, elements, *sum)
+                };
+            }
+        }
+        sums
+    }
+
+    /// # Safety
+    /// As for [`super::weighted_sum`], and the processor has FMA, AVX-512 F and DQ.
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,fma,avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn sums_of_eight<G: Widen>(
+        terms: impl Iterator<Item = Term<G>>,
+        products: Products,
+    ) -> [__m512d; 2] {
+        // As in `sums_of_four`.
+        let mut sums = [_mm512_set1_pd(-0.0); 2];
+        for (factor, from) in terms {
+            let factor = _mm512_set1_pd(factor);
+            for (index, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: the eight are among the sixteen that the caller guarantees.
+                let elements = unsafe { G::eight(from.add(8 * index)) };
+                *sum = if products == Products::Rounded {
+                    _mm512_add_pd(*sum, _mm512_mul_pd(factor, elements))
+                } else {
+                    _mm512_fmadd_pd(factor, elements, *sum)
+                };
+            }
+        }
+        sums
+    }
+
+    /// The sums of sixteen bfloat16 numbers of all terms, or `None` if one might be rounded.
+    ///
+    /// A bfloat16 number with exponent e is a multiple of 2^(e − 7), and less than 2^(e + 1). So if the exponents of a
+    /// sum's R numbers, zeros excepted, differ by at most 16 − log₂ R, then the partial sums are multiples of a number
+    /// of which they are less than 2²⁴ times as much, and float32 can represent them. Gradients of a few replicas usually
+    /// are of such sizes.
+    ///
+    /// # Safety
+    /// The elements can be read, and the processor has AVX2.
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,fma")]
+    unsafe fn exact_sum_of_bf16s(
+        terms: impl Iterator<Item = Term<bf16>>,
+        doublings: i16,
+    ) -> Option<[__m256; 2]> {
+        let (mut low, mut high) = (_mm256_set1_ps(-0.0), _mm256_set1_ps(-0.0));
+        let (mut most, mut least) = (_mm256_setzero_si256(), _mm256_set1_epi16(-1));
+        for (_, from) in terms {
+            // SAFETY: the sixteen are those that the caller guarantees.
+            let bits = unsafe { _mm256_loadu_si256(from.cast()) };
+            let wide =
+                |half| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(half)));
+            low = _mm256_add_ps(low, wide(_mm256_castsi256_si128(bits)));
+            high = _mm256_add_ps(high, wide(_mm256_extracti128_si256::<1>(bits)));
+            // Without the sign, the exponent is in the upper byte. One less than zero is more than all others; it
+            // lowers the exponent of a power of two, which only makes the answer more careful.
+            let magnitudes = _mm256_add_epi16(bits, bits);
+            most = _mm256_max_epu16(most, magnitudes);
+            least = _mm256_min_epu16(least, _mm256_sub_epi16(magnitudes, _mm256_set1_epi16(1)));
+        }
+        let limit = 16 - doublings;
+        let [most, least] = [most, least].map(|bits| _mm256_srli_epi16::<8>(bits));
+        let too_far = _mm256_cmpgt_epi16(_mm256_subs_epu16(most, least), _mm256_set1_epi16(limit));
+        // The sums have to be finite.
+        let too_large = _mm256_cmpgt_epi16(most, _mm256_set1_epi16(237 + limit));
+        let rounded = _mm256_or_si256(too_far, too_large);
+        (_mm256_testz_si256(rounded, rounded) == 1).then_some([low, high])
     }
 
     /// # Safety
@@ -269,9 +384,10 @@ mod x86 {
         }
     }
 
-    /// The two ways to load elements. Each is an expression with the pointer.
+    /// The two ways to load elements, and one to add them if there is one. Each is an expression with the pointer, or
+    /// the terms.
     macro_rules! widen {
-        ($($type:ty: |$from:ident| $four:expr, $eight:expr;)*) => {
+        ($($type:ty: |$from:ident| $four:expr, $eight:expr $(, exact: $exact:ident)?;)*) => {
             $(
                 impl Widen for $type {
                     #[inline(always)]
@@ -285,6 +401,17 @@ mod x86 {
                         // SAFETY: the caller's promise.
                         unsafe { $eight }
                     }
+
+                    $(
+                        #[inline(always)]
+                        unsafe fn exact_sum(
+                            terms: impl Iterator<Item = Term<$type>>,
+                            doublings: i16,
+                        ) -> Option<[__m256; 2]> {
+                            // SAFETY: the caller's promise.
+                            unsafe { $exact(terms, doublings) }
+                        }
+                    )?
                 }
             )*
         };
@@ -305,7 +432,8 @@ mod x86 {
             )))),
             _mm512_cvtps_pd(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(
                 _mm_loadu_si128(from.cast()),
-            ))));
+            )))),
+            exact: exact_sum_of_bf16s;
     }
 
     impl Round for f64 {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::kernels::dtype::DType;
 use crate::kernels::float::gradient_element::GradientElement;
-use crate::kernels::float::lanes::{self, BLOCK};
+use crate::kernels::float::lanes::{self, BLOCK, Products};
 use crate::kernels::float::real::Real;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::prefetch::{BYTES_AHEAD, prefetch};
@@ -82,15 +82,9 @@ impl<'a> WeightedSum<'a> {
             _ => unreachable!("the caller has asked"),
         };
         let (contributions, factor) = (self.contributions, finish.factors[0]);
-        let products_are_exact =
-            contributions.iter().all(|part| has_exact_products::<G>(part.factor));
-        let fresh = Fresh::<G, T> {
-            contributions,
-            products_are_exact,
-            reciprocal,
-            factor,
-            elements: PhantomData,
-        };
+        let products = products_of::<G>(contributions);
+        let fresh =
+            Fresh::<G, T> { contributions, products, reciprocal, factor, elements: PhantomData };
         match contributions {
             [a] if is_short::<T>(contributions, reciprocal) => {
                 each.run(instructions, Short::new([a], &fresh));
@@ -115,7 +109,7 @@ struct Every<'s, 'a, G, T> {
 #[derive(Clone, Copy)]
 struct Fresh<'s, 'a, G, T> {
     contributions: &'s [Contribution<'a>],
-    products_are_exact: bool,
+    products: Products,
     reciprocal: f64,
     factor: T,
     elements: PhantomData<fn() -> G>,
@@ -162,7 +156,7 @@ impl<G: GradientElement, T: Real> MakeGradients<T> for Every<'_, '_, G, T> {
 impl<G: GradientElement, T: Real> MakeGradients<T> for Fresh<'_, '_, G, T> {
     #[inline(always)]
     unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
-        let Fresh { contributions, products_are_exact, reciprocal, factor, .. } = self;
+        let Fresh { contributions, products, reciprocal, factor, .. } = self;
         let terms = contributions.iter().map(|part| {
             let first = first::<G>(part).wrapping_add(start);
             if N == BLOCK {
@@ -171,9 +165,8 @@ impl<G: GradientElement, T: Real> MakeGradients<T> for Fresh<'_, '_, G, T> {
             (part.factor, first)
         });
         // SAFETY: the caller's promise, and the views' builders guaranteed that they may be read.
-        let sum = unsafe {
-            lanes::weighted_sum::<G, T, N>(instructions, terms, products_are_exact, reciprocal)
-        };
+        let sum =
+            unsafe { lanes::weighted_sum::<G, T, N>(instructions, terms, products, reciprocal) };
         let Some(mut gradient) = sum else {
             // SAFETY: the caller's promise.
             return unsafe { self.added(instructions, start) };
@@ -373,6 +366,19 @@ fn are_finite<T: Real, const N: usize>(elements: &[T; N]) -> bool {
     finite
 }
 
+/// What is known about the products of these contributions.
+fn products_of<G: GradientElement>(contributions: &[Contribution<'_>]) -> Products {
+    if !contributions.iter().all(|part| has_exact_products::<G>(part.factor)) {
+        return Products::Rounded;
+    }
+    // The more terms there are, the rarer are exact sums.
+    let doublings = contributions.len().next_power_of_two().ilog2() as i16;
+    match contributions.windows(2).all(|pair| pair[0].factor == pair[1].factor) {
+        true if doublings <= 4 => Products::OfOneFactor { doublings },
+        _ => Products::Exact,
+    }
+}
+
 /// Whether the product of this factor and any element of the type is exact in float64. If so, rounding only the sum
 /// gives the same as first rounding the product. The product of 24 bits of float32, or fewer of a narrower type, and
 /// 29 bits of the factor fits in the 53 bits of float64. Counts of examples are such factors. The bounds exclude
@@ -462,12 +468,6 @@ mod tests {
                 right.push(b);
             }
         }
-        let layout = Layout::row_major(Shape::new(&[left.len()]).unwrap());
-        let span = |of: &[G]| {
-            // SAFETY: the view is used while the numbers live, and nobody writes them.
-            unsafe { View::new(of.as_ptr().cast(), G::DTYPE, layout) }.span().unwrap()
-        };
-        let wide = |element: G| G::widened(Instructions::BASELINE, [element])[0];
         let mut short = 0;
         for (factor, divisor, count) in [
             (1.0, 1.0, 2),
@@ -482,35 +482,62 @@ mod tests {
             (f64::from((1 << 29) - 1), 2.0, 5),
             (f64::from((1 << 30) - 1), 2.0, 5),
         ] {
-            let all = [&left, &right, &left, &right, &right];
-            let parts = all.map(|of| Contribution { gradient: span(of), factor });
-            let parts = &parts[..count];
-            let sum = WeightedSum::new(DType::Float32, left.len(), parts, divisor);
-            let finish =
-                Finish::<f32>::new(divisor, Clipping { factor: 0.75, limit: f64::INFINITY });
-            short += usize::from(count < 3 && is_short::<f32>(parts, divisor.recip()));
-            for instructions in Instructions::all() {
-                let mut found = Vec::new();
-                let collect = Collect(&mut found, left.len());
-                sum.run::<G, f32>(instructions, finish, collect);
-                for (index, found) in found.into_iter().enumerate() {
-                    let mut exact = -0.0;
-                    for of in &all[..count] {
-                        exact += factor * wide(of[index]);
-                    }
-                    let expected = (exact * divisor.recip()) as f32 * 0.75;
-                    assert!(
-                        found.to_bits() == expected.to_bits()
-                            || found.is_nan() && expected.is_nan(),
-                        "{instructions:?}: {count} of {factor} × {} and {} / {divisor}: {found}, not \
-                         {expected}",
-                        wide(left[index]),
-                        wide(right[index]),
-                    );
-                }
-            }
+            let all = [&left, &right, &left, &right, &right].map(Vec::as_slice);
+            short += usize::from(check(&all[..count], factor, divisor));
         }
         short
+    }
+
+    /// Checks that the gradient is the float64 sum of rounded products, rounded once, with all instructions. Returns
+    /// whether the sums were added in float32 whatever the numbers.
+    fn check<G: GradientElement>(all: &[&[G]], factor: f64, divisor: f64) -> bool {
+        let elements = all[0].len();
+        let layout = Layout::row_major(Shape::new(&[elements]).unwrap());
+        let part = |of: &&[G]| Contribution {
+            // SAFETY: the view is used while the numbers live, and nobody writes them.
+            gradient: unsafe { View::new(of.as_ptr().cast(), G::DTYPE, layout) }.span().unwrap(),
+            factor,
+        };
+        let parts: Vec<_> = all.iter().map(part).collect();
+        let wide = |element: G| G::widened(Instructions::BASELINE, [element])[0];
+        let sum = WeightedSum::new(DType::Float32, elements, &parts, divisor);
+        let finish = Finish::<f32>::new(divisor, Clipping { factor: 0.75, limit: f64::INFINITY });
+        for instructions in Instructions::all() {
+            let mut found = Vec::new();
+            sum.run::<G, f32>(instructions, finish, Collect(&mut found, elements));
+            for (index, found) in found.into_iter().enumerate() {
+                let exact = all.iter().fold(-0.0, |sum, of| sum + factor * wide(of[index]));
+                let expected = (exact * divisor.recip()) as f32 * 0.75;
+                assert!(
+                    found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan(),
+                    "{instructions:?}: element {index} of {} gradients, {factor} × … / {divisor}: {found}, not \
+                     {expected}",
+                    all.len(),
+                );
+            }
+        }
+        all.len() < 3 && is_short::<f32>(&parts, divisor.recip())
+    }
+
+    /// All gradients but one have the same exponent, and all bits of the mantissa.
+    #[test]
+    fn sums_that_float32_can_and_cannot_represent_have_the_same_bits() {
+        for (count, spread, factor) in (2..=9)
+            .flat_map(|count| (10..=18).flat_map(move |far| [(count, far, 1.0), (count, far, 3.0)]))
+        {
+            for base in [-133, 0, 120] {
+                let element = |replica: usize, index: usize| {
+                    let exponent = if (replica + index).is_multiple_of(count) { 0 } else { spread };
+                    let sign = if index.is_multiple_of(7) && replica == 1 { -1.0 } else { 1.0 };
+                    bf16::from_f64(sign * 1.9921875 * 2.0f64.powi(base + exponent))
+                };
+                let all: Vec<Vec<bf16>> = (0..count)
+                    .map(|replica| (0..48).map(|index| element(replica, index)).collect())
+                    .collect();
+                let all: Vec<_> = all.iter().map(Vec::as_slice).collect();
+                check(&all, factor, 7.0);
+            }
+        }
     }
 
     #[test]

@@ -139,8 +139,11 @@ impl<G: GradientElement, T: Real> GradientLoop<T> for SquaresOfChunks<'_, G, T> 
         for chunk in self.range.clone() {
             // No closures: they would be compiled without the instructions of the set.
             let mut total = ChunkTotal::new();
-            for tile in self.chunks.tiles_of(chunk) {
-                total.add_sums(self.tile(instructions, gradients, tile));
+            let Range { start: mut tile, end } = self.chunks.range(chunk);
+            while tile < end {
+                let elements = TILE.min(end - tile);
+                total.add_sums(self.tile(instructions, gradients, tile, elements));
+                tile += elements;
             }
             total.store(&self.sums[chunk]);
         }
@@ -148,23 +151,25 @@ impl<G: GradientElement, T: Real> GradientLoop<T> for SquaresOfChunks<'_, G, T> 
 }
 
 impl<G: GradientElement, T: Real> SquaresOfChunks<'_, G, T> {
-    /// The sum of the squares of a tile's elements, and zero if they are finite.
+    /// The sum of the squares of a tile's elements, and zero if they are finite. Small variables have few, so that
+    /// counting costs as much as the work: compilers made a hundred instructions of iterators over ranges.
     #[inline(always)]
     fn tile<W: MakeGradients<T>>(
         &self,
         instructions: Instructions,
         gradients: W,
-        tile: Range<usize>,
+        mut start: usize,
+        mut left: usize,
     ) -> [f64; 2] {
         let (mut squares, mut zeros) = ([0.0; LANES], [0.0; LANES]);
         let mut strip = [const { MaybeUninit::<T>::uninit() }; STRIP];
-        for start in tile.clone().step_by(STRIP) {
-            let range = start..tile.end.min(start + STRIP);
+        while left > 0 {
+            let elements = STRIP.min(left);
             // SAFETY: these elements are in the chunk, which the sum has.
             let gradient = unsafe {
                 match gradients.in_place(start) {
-                    Some(first) => slice::from_raw_parts(first, range.len()),
-                    None => fill(instructions, gradients, range, &mut strip),
+                    Some(first) => slice::from_raw_parts(first, elements),
+                    None => fill(instructions, gradients, start, &mut strip[..elements]),
                 }
             };
             // SAFETY: the code that created this guaranteed that nobody else uses them.
@@ -178,6 +183,8 @@ impl<G: GradientElement, T: Real> SquaresOfChunks<'_, G, T> {
             if T::DTYPE == DType::Float64 {
                 add(&mut zeros, gradient, |element| element * 0.0);
             }
+            start += elements;
+            left -= elements;
         }
         // Zero times a finite number is zero; zero times any other is NaN. Squares of float32 are never past the range
         // of float64: their sum is finite if they are.
@@ -205,7 +212,7 @@ impl<G: GradientElement, T: Real> SquaresOfChunks<'_, G, T> {
     }
 }
 
-/// Makes the gradients of the elements in `range` in `buffer`, which has room for them.
+/// Makes the gradients of the elements from `next` on, as many as there are in `gradient`.
 ///
 /// # Safety
 /// The sum of `gradients` has these elements.
@@ -213,21 +220,19 @@ impl<G: GradientElement, T: Real> SquaresOfChunks<'_, G, T> {
 unsafe fn fill<T: Real, W: MakeGradients<T>>(
     instructions: Instructions,
     gradients: W,
-    range: Range<usize>,
-    buffer: &mut [MaybeUninit<T>],
+    mut next: usize,
+    gradient: &mut [MaybeUninit<T>],
 ) -> &[T] {
-    let gradient = &mut buffer[..range.len()];
     let (blocks, rest) = gradient.as_chunks_mut::<LANES>();
-    let mut next = range.start;
     for block in blocks {
-        // SAFETY: these elements are in the range.
+        // SAFETY: these elements are among them.
         let elements = unsafe { gradients.block::<LANES>(instructions, next) };
         *block = elements.map(MaybeUninit::new);
         next += LANES;
         keep_to_blocks();
     }
     for element in rest {
-        // SAFETY: this element is in the range.
+        // SAFETY: this element is among them.
         let elements = unsafe { gradients.block::<1>(instructions, next) };
         [*element] = elements.map(MaybeUninit::new);
         next += 1;
