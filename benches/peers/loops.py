@@ -53,24 +53,43 @@ def measure(kind, elements, replicas, rounds):
 
 
 def cell(rounds):
+    """A cell of the table, and the microseconds of ours."""
     ratio = Spread([answer["theirs"] / answer["ours"] for answer in rounds])
-    ours = Spread([answer["ours"] for answer in rounds])
-    print(f"    {ratio.middle:.2f} ({ratio.low:.2f} to {ratio.high:.2f}), ours {ours.middle:,.0f} µs", file=sys.stderr)
-    return f"{ratio.middle:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+    ours = Spread([answer["ours"] for answer in rounds]).middle
+    print(f"    {ratio.middle:.2f} ({ratio.low:.2f} to {ratio.high:.2f}), ours {ours:,.0f} µs", file=sys.stderr)
+    return f"{ratio.middle:.2f} ({ratio.low:.2f} to {ratio.high:.2f})", ours
+
+
+def named(size):
+    return f"{size // MEBI} Mi" if size >= MEBI else f"{size // 1024} Ki"
+
+
+def head(first):
+    names = " | ".join(f"R = {count}" for count in REPLICAS)
+    return [f"| {first} | elements | {names} |", "|---|---:|" + "---:|" * len(REPLICAS)]
 
 
 def table(sizes, rounds):
-    lines = ["| update | elements | " + " | ".join(f"R = {count}" for count in REPLICAS) + " |"]
-    lines.append("|---|---:|" + "---:|" * len(REPLICAS))
+    lines, ours = head("update"), {}
     for kind in KINDS:
         name = kind[0] + (", clipped" if kind[2] == "clip" else "")
         name += ", bfloat16 gradients" if kind[1] == "bfloat16" else ""
         for size in sizes:
-            elements = f"{size // MEBI} Mi" if size >= MEBI else f"{size // 1024} Ki"
-            print(f"{name}, {elements}", file=sys.stderr)
-            cells = [cell(measure(kind, size, replicas, rounds)) for replicas in REPLICAS]
-            lines.append(f"| {name} | {elements} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+            print(f"{name}, {named(size)}", file=sys.stderr)
+            cells, ours[kind, size] = zip(*[cell(measure(kind, size, replicas, rounds)) for replicas in REPLICAS])
+            lines.append(f"| {name} | {named(size)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines + ["", *halves(sizes, ours)])
+
+
+def halves(sizes, ours):
+    """How many times as fast ours is with gradients of 16 bits, and at most where memory decides: by the bytes of an
+    element, of which weights and two states are read and written."""
+    lines = head("float32's time by bfloat16's")
+    for size in sizes:
+        both = zip(*[ours[("adamw", dtype, "free"), size] for dtype in ("float32", "bfloat16")])
+        lines.append(f"| adamw | {named(size)} | " + " | ".join(f"{wide / narrow:.2f}" for wide, narrow in both) + " |")
+    most = [(24 + 4 * count) / (24 + 2 * count) for count in REPLICAS]
+    return [*lines, "| by the bytes | | " + " | ".join(f"{ratio:.2f}" for ratio in most) + " |"]
 
 
 def main():
