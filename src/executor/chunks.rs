@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 
 /// Ranges are cut into this many chunks, if the chunks do not become too small or too large by it.
-const CHUNKS_PER_WORKER: usize = 32;
+const CHUNKS_PER_WORKER: usize = 16;
 
 /// The memory traffic of a chunk. A smaller one would cost much beside its work; for a larger one, others would wait at
 /// the end.
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_chunk_is_neither_small_nor_large() {
         for (bytes, workers, count) in
-            [(256 << 10, 2, 2), (1 << 20, 2, 8), (32 << 20, 2, 64), (2 << 30, 2, 2048)]
+            [(256 << 10, 2, 2), (1 << 20, 2, 8), (32 << 20, 2, 32), (2 << 30, 2, 2048)]
         {
             assert_eq!(Chunks::new(bytes, 1, bytes, workers).count(), count, "{bytes} bytes");
         }
