@@ -187,24 +187,24 @@ pub fn step_aside(taken: impl Fn(usize) -> bool) -> bool {
     moved
 }
 
-/// The place of a thread of the library that works for another thread: any processor but that one's. The system may wake
-/// a thread on the processor of the thread that wakes it, where both take turns for milliseconds.
+/// The processor that a thread of the library is kept off: that of the thread for which it works. The system may wake a
+/// thread on the processor of the thread that wakes it, where both take turns for milliseconds.
 #[derive(Debug, Default)]
-pub struct Elsewhere {
-    left: Option<usize>,
+pub struct KeptOff {
+    processor: Option<usize>,
 }
 
-impl Elsewhere {
-    /// Keeps the calling thread off `processor` and, from the next call on, off another one. The thread stays where it
-    /// is if there is no other processor, or if the program has placed it. Costs a microsecond if the processor is not
-    /// the last one, and allocates nothing.
-    pub fn leave(&mut self, processor: usize) {
-        if self.left == Some(processor) || !is_bound_to(&Elsewhere::without(self.left)) {
+impl KeptOff {
+    /// Keeps the calling thread off `processor`, until a call names another one. The thread stays where it is if there
+    /// is no other processor, or if the program has placed it. Costs a microsecond if the processor is not that of the
+    /// last call, and allocates nothing.
+    pub fn set(&mut self, processor: usize) {
+        if self.processor == Some(processor) || !is_bound_to(&KeptOff::without(self.processor)) {
             return;
         }
-        let others = Elsewhere::without(Some(processor));
+        let others = KeptOff::without(Some(processor));
         if !others.is_empty() && others.bind().is_ok() {
-            self.left = Some(processor);
+            self.processor = Some(processor);
         }
     }
 
@@ -274,11 +274,11 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_works_for_another_is_elsewhere() {
+    fn a_thread_that_works_for_another_is_kept_off_its_processor() {
         let all = process_processors();
-        let mut place = Elsewhere::default();
+        let mut kept_off = KeptOff::default();
         for processor in all.processors() {
-            place.leave(processor);
+            kept_off.set(processor);
             let others = all.processors().filter(|&other| other != processor);
             let others = if all.count() > 1 { others.collect() } else { all.clone() };
             assert_eq!(current_thread_processors().unwrap(), others);
@@ -286,7 +286,7 @@ mod tests {
         // If the program has placed the thread, it stays there.
         let last = all.processors().last();
         bind_current_thread(&last.into_iter().collect()).unwrap();
-        place.leave(last.unwrap());
+        KeptOff::default().set(last.unwrap());
         assert!(is_bound_to(&last.into_iter().collect()));
     }
 

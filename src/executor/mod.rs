@@ -13,7 +13,7 @@
 
 pub mod affinity;
 pub mod binding;
-mod chunks;
+
 pub mod computing;
 mod costs;
 mod floating_point;
@@ -22,6 +22,7 @@ mod handover;
 pub mod pieces;
 pub mod pool;
 pub mod shutdown;
+mod stealing;
 pub mod sync;
 pub mod thread;
 pub mod wait;

@@ -1,6 +1,6 @@
 //! The worker set: the threads that share central work, the calling thread among them.
 //!
-//! An operation enters the set once and is divided into ranges ([`chunks`](super::chunks)). A result must never depend
+//! An operation enters the set once and is divided into ranges ([`stealing`](super::stealing)). A result must never depend
 //! on which thread computes it: bodies work element by element, or on tiles that depend only on the size.
 //!
 //! Only one operation uses the threads at a time. If a caller finds the set busy (because of a second strategy, or
@@ -18,12 +18,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::affinity::{self, Elsewhere};
-use super::chunks::{ChunkQueue, Chunks};
+use super::affinity::{self, KeptOff};
 pub use super::costs::Costs;
 use super::costs::{Estimates, INLINE_BYTES};
 use super::floating_point::in_default_mode;
 use super::handover::{Countdown, Inbox};
+use super::stealing::{ChunkQueue, Division};
 use super::thread::{self, Handle, Purpose, ThreadOptions};
 use super::wait::{LongOperation, Signal, Spin};
 use crate::error::Result;
@@ -94,7 +94,7 @@ struct WorkerSlot {
 /// counted out.
 struct WorkerJob {
     body: *const Body<'static>,
-    chunks: Chunks,
+    division: Division,
     queues: *const [ChunkQueue],
     given: Instant,
     /// The processor of the calling thread, if the operation is long.
@@ -221,10 +221,10 @@ impl EnteredWorkers {
     fn dispatch(self, items: usize, block: usize, bytes: usize, body: &Body<'_>) {
         ENTRIES.fetch_add(1, Ordering::Relaxed);
         let shares = self.helpers + 1;
-        let chunks = Chunks::new(items, block, bytes, shares);
+        let division = Division::new(items, block, bytes, shares);
         let queues = &self.threads.queues[..shares];
         for (worker, queue) in queues.iter().enumerate() {
-            queue.fill(chunks.own(worker, shares));
+            queue.fill(division.own(worker, shares));
         }
         let workers = &self.threads.workers[..self.helpers];
         // SAFETY: only the lifetime changes. The pointer is used by workers that count themselves out of the countdown
@@ -233,7 +233,7 @@ impl EnteredWorkers {
         let long_operation = ESTIMATES.is_long(bytes).then(LongOperation::begin);
         let job = WorkerJob {
             body: forever,
-            chunks,
+            division,
             queues,
             given: Instant::now(),
             processor: long_operation.as_ref().and_then(|_| affinity::current_processor()),
@@ -250,7 +250,7 @@ impl EnteredWorkers {
         let mut done = 0;
         // SAFETY: the body and the queues outlive this call.
         let own = panic::catch_unwind(AssertUnwindSafe(|| unsafe { job.work(0, &mut done) }));
-        let moved = bytes as u128 * u128::from(done) / u128::from(chunks.count());
+        let moved = bytes as u128 * u128::from(done) / u128::from(division.count());
         ESTIMATES.moved(moved as usize, bytes, started.elapsed());
         // Nothing is left for those that have not begun.
         let is_late =
@@ -331,7 +331,7 @@ impl WorkerJob {
             while let Some(chunk) =
                 queues[worker].pop().or_else(|| others().find_map(ChunkQueue::steal))
             {
-                body(worker, self.chunks.items(chunk));
+                body(worker, self.division.items(chunk));
                 *done += 1;
             }
         });
@@ -363,7 +363,7 @@ impl WorkerJob {
 impl WorkerSlot {
     /// Runs jobs until the worker ends.
     fn serve(&self) {
-        let mut place = Elsewhere::default();
+        let mut kept_off = KeptOff::default();
         loop {
             let job = self.inbox.take(spinning(SPIN));
             if job == END {
@@ -372,7 +372,7 @@ impl WorkerSlot {
             // SAFETY: a job in the slot is alive, and counts this worker until it has done it.
             unsafe {
                 if let Some(processor) = (*job).processor {
-                    place.leave(processor);
+                    kept_off.set(processor);
                 }
                 WorkerJob::serve(job, self.worker);
             }

@@ -45,8 +45,7 @@ fn denormal_numbers_count_on_every_thread() {
     for flushes_first in [false, true] {
         // Threads that are made now inherit the mode.
         set_mode(before | if flushes_first { FLUSH } else { 0 });
-        let count = if flushes_first { 4 } else { 2 };
-        for workers in [1, count] {
+        for workers in [1, if flushes_first { 4 } else { 2 }] {
             workers::set_count(workers).unwrap();
             for mode_of_caller in [before, before | FLUSH] {
                 set_mode(mode_of_caller);

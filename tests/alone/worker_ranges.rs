@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use umbo::executor::affinity::{bind_current_thread, current_processor, process_processors};
 use umbo::executor::thread::current_name;
 use umbo::executor::workers::{
     Costs, MAX_COUNT, count, fix_costs, for_each_range, for_each_share, for_each_task, set_count,
@@ -26,8 +27,7 @@ fn ranges_cover_and_failures_come_back() {
     let true = crate::is_alone(ranges_cover_and_failures_come_back) else { return };
     // So that workers take part whether they have parked or not.
     fix_costs(Some(Costs::NONE));
-    assert!(set_count(0).is_err());
-    assert!(set_count(MAX_COUNT + 1).is_err());
+    assert!([0, MAX_COUNT + 1].into_iter().all(|count| set_count(count).is_err()));
     for workers in [1, 2, 3, 8] {
         set_count(workers).unwrap();
         assert_eq!(count(), workers);
@@ -41,20 +41,16 @@ fn ranges_cover_and_failures_come_back() {
         assert_eq!(sum_of_ranges(1000), 499_500);
     });
     for failing in [0, 5] {
-        let caught = panic::catch_unwind(|| {
+        let payload = panic::catch_unwind(|| {
             for_each_task(8, LARGE, &|range| assert!(!range.contains(&failing), "share {failing}"));
-        });
-        let payload = caught.unwrap_err();
+        })
+        .unwrap_err();
         assert_eq!(payload.downcast_ref::<String>(), Some(&format!("share {failing}")));
     }
     // Several threads at once: whoever comes second works alone.
     thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| {
-                for _ in 0..200 {
-                    assert_eq!(sum_of_ranges(1000), 499_500);
-                }
-            });
+            scope.spawn(|| (0..200).for_each(|_| assert_eq!(sum_of_ranges(1000), 499_500)));
         }
     });
 }
@@ -83,13 +79,18 @@ fn entering_allocates_nothing() {
 }
 
 #[test]
-fn a_slow_worker_is_helped() {
-    let true = crate::is_alone(a_slow_worker_is_helped) else { return };
+fn a_slow_worker_is_helped_and_leaves_the_callers_processor() {
+    let true = crate::is_alone(a_slow_worker_is_helped_and_leaves_the_callers_processor) else {
+        return;
+    };
     set_count(2).unwrap();
+    let (here, all) = (current_processor(), process_processors().count());
+    bind_current_thread(&here.into_iter().collect()).unwrap();
     let chunks = [const { AtomicUsize::new(0) }; 2];
     for_each_share(2, 1 << 30, &|worker, _| {
         chunks[worker].fetch_add(1, Ordering::Relaxed);
         thread::sleep(Duration::from_millis(50 * worker as u64));
+        assert!(worker == 0 || all == 1 || current_processor() != here);
     });
     assert_eq!(chunks.map(AtomicUsize::into_inner).map(|count| count > 900), [true, false]);
 }

@@ -20,18 +20,18 @@ const MOST_BYTES: usize = 1 << 20;
 
 /// The chunks of an operation: whole blocks of items, spread evenly over `count` chunks.
 #[derive(Clone, Copy)]
-pub(super) struct Chunks {
+pub(super) struct Division {
     items: usize,
     block: usize,
     count: u32,
 }
 
-impl Chunks {
+impl Division {
     /// The chunks of `items` items for this number of workers, with inner boundaries at multiples of `block`.
-    pub fn new(items: usize, block: usize, bytes: usize, workers: usize) -> Chunks {
+    pub fn new(items: usize, block: usize, bytes: usize, workers: usize) -> Division {
         let wanted = bytes / (bytes / workers / CHUNKS_PER_WORKER).clamp(LEAST_BYTES, MOST_BYTES);
         let count = wanted.max(workers).min(items.div_ceil(block));
-        Chunks { items, block, count: u32::try_from(count).unwrap_or(u32::MAX) }
+        Division { items, block, count: u32::try_from(count).unwrap_or(u32::MAX) }
     }
 
     /// How many there are.
@@ -110,7 +110,7 @@ mod tests {
             (4096, 64, 300 << 10, 7),
             (usize::MAX, 64, usize::MAX, 5),
         ] {
-            let chunks = Chunks::new(items, block, bytes, workers);
+            let chunks = Division::new(items, block, bytes, workers);
             assert!(chunks.count() as usize <= items.div_ceil(block));
             let (mut end, mut chunk) = (0, 0);
             for worker in 0..workers {
@@ -133,7 +133,7 @@ mod tests {
         for (bytes, workers, count) in
             [(256 << 10, 2, 2), (1 << 20, 2, 8), (32 << 20, 2, 32), (2 << 30, 2, 2048)]
         {
-            assert_eq!(Chunks::new(bytes, 1, bytes, workers).count(), count, "{bytes} bytes");
+            assert_eq!(Division::new(bytes, 1, bytes, workers).count(), count, "{bytes} bytes");
         }
     }
 
