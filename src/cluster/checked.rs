@@ -1,6 +1,7 @@
 //! Checks for every engine: arguments are checked, only one call is made at a time, and an engine that has failed is
 //! not called any more.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -12,7 +13,7 @@ use parking_lot::Mutex;
 pub struct CheckedCommunicator {
     engine: Box<dyn Communicator>,
     /// Held during a call. An error says how an earlier call has failed.
-    state: Mutex<Result<(), String>>,
+    state: Mutex<Result<(), Cow<'static, str>>>,
 }
 
 impl fmt::Debug for CheckedCommunicator {
@@ -114,7 +115,7 @@ impl Communicator for CheckedCommunicator {
         }
         self.engine.check_thread()?;
         // This stays if the call does not return.
-        *state = Err("it was left by an exception or a panic".to_owned());
+        *state = Err(Cow::Borrowed("it was left by an exception or a panic"));
         let result = self.engine.call(call);
         *state = result.as_ref().copied().map_err(described);
         result
@@ -152,8 +153,8 @@ impl Communicator for CheckedCommunicator {
     }
 }
 
-fn described(error: &Error) -> String {
-    format!("{}: {error}", error.status().name())
+fn described(error: &Error) -> Cow<'static, str> {
+    Cow::Owned(format!("{}: {error}", error.status().name()))
 }
 
 #[cfg(test)]

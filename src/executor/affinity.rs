@@ -198,6 +198,7 @@ impl KeptOff {
     /// Keeps the calling thread off `processor`, until a call names another one. The thread stays where it is if there
     /// is no other processor, or if the program has placed it. Costs a microsecond if the processor is not that of the
     /// last call, and allocates nothing.
+    /// Threads that it starts inherit this.
     pub fn set(&mut self, processor: usize) {
         if self.processor == Some(processor) || !is_bound_to(&KeptOff::without(self.processor)) {
             return;
@@ -275,19 +276,23 @@ mod tests {
 
     #[test]
     fn a_thread_that_works_for_another_is_kept_off_its_processor() {
-        let all = process_processors();
-        let mut kept_off = KeptOff::default();
-        for processor in all.processors() {
-            kept_off.set(processor);
-            let others = all.processors().filter(|&other| other != processor);
-            let others = if all.count() > 1 { others.collect() } else { all.clone() };
-            assert_eq!(current_thread_processors().unwrap(), others);
-        }
-        // If the program has placed the thread, it stays there.
-        let last = all.processors().last();
-        bind_current_thread(&last.into_iter().collect()).unwrap();
-        KeptOff::default().set(last.unwrap());
-        assert!(is_bound_to(&last.into_iter().collect()));
+        // This runs in a thread of its own, so that the test's thread is not bound.
+        let thread = std::thread::spawn(|| {
+            let all = process_processors();
+            let mut kept_off = KeptOff::default();
+            for processor in all.processors() {
+                kept_off.set(processor);
+                let others = all.processors().filter(|&other| other != processor);
+                let others = if all.count() > 1 { others.collect() } else { all.clone() };
+                assert_eq!(current_thread_processors().unwrap(), others);
+            }
+            // If the program has placed the thread, it stays there.
+            let last = all.processors().last();
+            bind_current_thread(&last.into_iter().collect()).unwrap();
+            KeptOff::default().set(last.unwrap());
+            assert!(is_bound_to(&last.into_iter().collect()));
+        });
+        thread.join().unwrap();
     }
 
     fn set(processors: &[usize]) -> CpuSet {

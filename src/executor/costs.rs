@@ -110,9 +110,9 @@ impl Estimates {
         most.min(bytes / BYTES_PER_WORKER).max(1)
     }
 
-    /// The same if the other threads have parked: the number with which the work is done first. The calling thread works
-    /// until the others begin. So with n threads, it is done after `(alone + (n - 1) × latency) / n` and n - 1 wake-ups.
-    /// The sum is smallest if n is the square root of `(alone - latency) / wake`.
+    /// The same if the other threads have parked: the number with which the work is done first. The calling thread
+    /// works until the others begin. So with n threads, it is done after `(alone + (n - 1) × latency) / n` and n - 1
+    /// wake-ups. The sum is smallest if n is the square root of `(alone - latency) / wake`.
     pub fn of_parked(&self, bytes: usize, most: usize) -> usize {
         let most = Estimates::of_spinning(bytes, most);
         if most == 1 {

@@ -2,7 +2,7 @@
 //!
 //! A program may make a thread flush denormal numbers to zero, or round in another direction than to the nearest
 //! number. Threads that it starts later begin with that mode. The bits of a result must not depend on which thread does
-//! a share of the work. So every share is done in the mode in which processes start.
+//! a part of the work. So every part is done in the mode in which processes start.
 
 /// The control bits of MXCSR. Its other bits are flags of past exceptions.
 #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -2,8 +2,9 @@
 //! independent of the work itself.
 //!
 //! The caller puts a pointer to the job into the [`Inbox`] of each worker and works itself. A worker takes the pointer
-//! out, works and counts itself out of the job's [`Countdown`]. When nothing is left to do, the caller takes the pointer
-//! back from workers that have not taken it. The last worker notifies the caller through a signal that is not in the job, because the caller and the job may no longer exist at that point.
+//! out, works and counts itself out of the job's [`Countdown`]. When nothing is left to do, the caller takes the
+//! pointer back from workers that have not taken it. The last worker notifies the caller through a signal that is not
+//! in the job, because the caller and the job may no longer exist at that point.
 
 use std::ptr;
 
@@ -30,7 +31,7 @@ impl<J> Inbox<J> {
     }
 
     /// Puts a job into the inbox of the worker, whose last job is done. The pointer is not null. Returns whether the
-    /// worker had parked and was woken.
+    /// worker was woken.
     pub fn give(&self, job: *mut J) -> bool {
         self.job.store(job, Ordering::Release);
         self.signal.notify()

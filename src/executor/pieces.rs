@@ -1,8 +1,8 @@
 //! Work on many arrays in one entry of the worker set. The work is divided by bytes, across the borders of arrays.
 //!
 //! Entering the set costs about a microsecond. Entering it for each of thousands of small arrays would cost as much
-//! each time. So all arrays are treated as one sequence, and workers get ranges of it: many small arrays, or a part of a
-//! large one.
+//! each time. So all arrays are treated as one sequence, and workers get ranges of it: many small arrays, or a part of
+//! a large one.
 
 use std::ops::Range;
 
@@ -69,15 +69,15 @@ impl Pieces {
         self.pieces.last().map_or(0, |piece| piece.end)
     }
 
-    /// Calls `body` with ranges, on as many workers at the same time as the work is worth, at most `most`. Together, the
-    /// parts of the ranges are all elements, each in one part. The result must not depend on which thread works on which
-    /// range.
+    /// Calls `body` with ranges, on as many workers at the same time as the work is worth, at most `most`. Together,
+    /// the parts of the ranges are all elements, each in one part. The result must not depend on which thread works on
+    /// which range.
     ///
     /// Allocates nothing; panics as [`workers::for_each_range`] does. (`&mut` prevents two threads from dividing the
     /// same pieces at the same time.)
-    pub fn for_each_share(&mut self, most: usize, body: &(dyn Fn(WorkerRange<'_>) + Sync)) {
+    pub fn for_each_range(&mut self, most: usize, body: &(dyn Fn(WorkerRange<'_>) + Sync)) {
         let pieces = &*self.pieces;
-        workers::for_each_share(most, self.bytes(), &|worker, bytes| {
+        workers::for_each_byte_range(most, self.bytes(), &|worker, bytes| {
             body(WorkerRange { pieces, worker, bytes });
         });
     }
@@ -142,9 +142,9 @@ mod tests {
                     pieces.push(elements, block, if index % 3 == 1 { every_third } else { 12 });
                 }
                 let seen = Mutex::new(Vec::new());
-                pieces.for_each_share(most, &|share| {
-                    assert!(share.worker() < most);
-                    for (index, part) in share.parts() {
+                pieces.for_each_range(most, &|range| {
+                    assert!(range.worker() < most);
+                    for (index, part) in range.parts() {
                         seen.lock().push((index, part.range().start, part.range().end));
                     }
                 });

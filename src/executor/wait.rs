@@ -110,19 +110,16 @@ impl Signal {
         self.asleep.load(Ordering::Relaxed)
     }
 
-    /// Makes the waiting thread, if there is one, check its condition again. Returns whether it had parked. The stores
+    /// Makes the waiting thread, if there is one, check its condition again. Returns whether it was woken. The stores
     /// that make its condition true must precede this call.
     pub fn notify(&self) -> bool {
         fence(Ordering::SeqCst);
-        let parked = self.has_sleeper();
-        if parked {
-            // The lock is released before the sleeper wakes, because the sleeper may need it next.
-            let sleeper = self.sleeper.lock().take();
-            if let Some(sleeper) = sleeper {
-                sleeper.unpark();
-            }
+        if !self.has_sleeper() {
+            return false;
         }
-        parked
+        // The lock is released before the sleeper wakes, because the sleeper may need it next.
+        let sleeper = self.sleeper.lock().take();
+        sleeper.inspect(Thread::unpark).is_some()
     }
 
     /// Waits until `ready` returns true or the deadline passes. Returns the last result of `ready`.

@@ -1,7 +1,7 @@
 //! The worker set: the threads that share central work, the calling thread among them.
 //!
-//! An operation enters the set once and is divided into ranges ([`stealing`](super::stealing)). A result must never depend
-//! on which thread computes it: bodies work element by element, or on tiles that depend only on the size.
+//! An operation enters the set once and is divided into ranges ([`stealing`](super::stealing)). A result must never
+//! depend on which thread computes it: bodies work element by element, or on tiles that depend only on the size.
 //!
 //! Only one operation uses the threads at a time. If a caller finds the set busy (because of a second strategy, or
 //! because a body enters it again), it does its work alone on its own thread. So entering never waits for other work
@@ -97,8 +97,10 @@ struct WorkerJob {
     division: Division,
     queues: *const [ChunkQueue],
     given: Instant,
-    /// The processor of the calling thread, if the operation is long.
+    /// The processor of the calling thread.
     processor: Option<usize>,
+    /// Whether workers help each other, and one that has not begun is not waited for.
+    helps: bool,
     /// The time from `given` to the beginning of the last worker, in nanoseconds.
     begun: AtomicU64,
     countdown: Countdown,
@@ -131,8 +133,8 @@ pub fn costs() -> Costs {
     ESTIMATES.costs()
 }
 
-/// Fixes the cost of waking workers, so that it is not measured, and has each worker do its own range and no other; with
-/// `None`, both end. Tests use this to make work shared, or not shared. Results do not depend on it.
+/// Fixes the cost of waking workers, so that it is not measured, and has each worker do its own range and no other;
+/// with `None`, both end. Tests use this to make work shared, or not shared. Results do not depend on it.
 pub fn fix_costs(costs: Option<Costs>) {
     ESTIMATES.fix(costs);
 }
@@ -170,7 +172,7 @@ pub fn for_each_task(tasks: usize, bytes_per_task: usize, body: &(dyn Fn(Range<u
 
 /// Calls `body` with ranges that together are the `bytes` bytes that an operation moves, and with the number of the
 /// worker, which is less than `most`. A worker may get several, one after the other. Otherwise as [`for_each_range`].
-pub fn for_each_share(most: usize, bytes: usize, body: &Body<'_>) {
+pub fn for_each_byte_range(most: usize, bytes: usize, body: &Body<'_>) {
     enter(bytes, 1, bytes, most, body);
 }
 
@@ -201,7 +203,7 @@ struct EnteredWorkers {
 }
 
 impl EnteredWorkers {
-    /// Enters the set for work that moves `bytes` bytes and can be divided into `most` shares. `None` if the calling
+    /// Enters the set for work that moves `bytes` bytes and can be divided into `most` parts. `None` if the calling
     /// thread should do it alone.
     fn new(bytes: usize, most: usize) -> Option<EnteredWorkers> {
         let most = Estimates::of_spinning(bytes, count().min(most));
@@ -211,20 +213,20 @@ impl EnteredWorkers {
         let mut threads = SET.try_lock()?;
         // All threads that could take part are started now, so that no later operation of this size starts any.
         let helpers = threads.at_least(most - 1);
-        let shares = match threads.are_awake(helpers) {
+        let participants = match threads.are_awake(helpers) {
             true => helpers + 1,
             false => ESTIMATES.of_parked(bytes, helpers + 1),
         };
-        (shares > 1).then_some(EnteredWorkers { threads, helpers: shares - 1 })
+        (participants > 1).then_some(EnteredWorkers { threads, helpers: participants - 1 })
     }
 
     fn dispatch(self, items: usize, block: usize, bytes: usize, body: &Body<'_>) {
         ENTRIES.fetch_add(1, Ordering::Relaxed);
-        let shares = self.helpers + 1;
-        let division = Division::new(items, block, bytes, shares);
-        let queues = &self.threads.queues[..shares];
+        let participants = self.helpers + 1;
+        let division = Division::new(items, block, bytes, participants);
+        let queues = &self.threads.queues[..participants];
         for (worker, queue) in queues.iter().enumerate() {
-            queue.fill(division.own(worker, shares));
+            queue.fill(division.own(worker, participants));
         }
         let workers = &self.threads.workers[..self.helpers];
         // SAFETY: only the lifetime changes. The pointer is used by workers that count themselves out of the countdown
@@ -236,7 +238,8 @@ impl EnteredWorkers {
             division,
             queues,
             given: Instant::now(),
-            processor: long_operation.as_ref().and_then(|_| affinity::current_processor()),
+            processor: affinity::current_processor(),
+            helps: !ESTIMATES.is_fixed(),
             begun: AtomicU64::new(0),
             countdown: Countdown::new(workers.len()),
             panic: Mutex::new(None),
@@ -253,16 +256,12 @@ impl EnteredWorkers {
         let moved = bytes as u128 * u128::from(done) / u128::from(division.count());
         ESTIMATES.moved(moved as usize, bytes, started.elapsed());
         // Nothing is left for those that have not begun.
-        let is_late =
-            |worker: &&Worker| !ESTIMATES.is_fixed() && worker.slot.inbox.take_back(in_inbox);
-        let late = workers.iter().filter(is_late).count();
+        let is_late = |worker: &&Worker| job.helps && worker.slot.inbox.take_back(in_inbox);
+        let late = workers.iter().filter(is_late).inspect(|_| job.note_begin()).count();
         job.countdown.count_out_late(late);
         job.countdown.wait(&CALLER, spinning(LAST_SPIN));
         drop(long_operation);
-        let begun = match late {
-            0 => Duration::from_nanos(job.begun.load(Ordering::Relaxed)),
-            _ => job.given.elapsed(),
-        };
+        let begun = Duration::from_nanos(job.begun.load(Ordering::Relaxed));
         ESTIMATES.woke(woken, started - job.given, begun);
         if let Some(payload) = own.err().or(job.panic.into_inner()) {
             panic::resume_unwind(payload);
@@ -318,6 +317,12 @@ impl WorkerThreads {
 }
 
 impl WorkerJob {
+    /// A worker begins now, or would begin now at the earliest.
+    fn note_begin(&self) {
+        let begun = u64::try_from(self.given.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.begun.fetch_max(begun, Ordering::Relaxed);
+    }
+
     /// Does chunks until none is left: those of the worker's own range, and then those of others. `done` counts them.
     ///
     /// # Safety
@@ -325,7 +330,7 @@ impl WorkerJob {
     unsafe fn work(&self, worker: usize, done: &mut u32) {
         // SAFETY: the caller's promise.
         let (body, queues) = unsafe { (&*self.body, &*self.queues) };
-        let last = if ESTIMATES.is_fixed() { 1 } else { queues.len() };
+        let last = if self.helps { queues.len() } else { 1 };
         let others = || (1..last).map(|next| &queues[(worker + next) % queues.len()]);
         in_default_mode(|| {
             while let Some(chunk) =
@@ -344,8 +349,7 @@ impl WorkerJob {
     unsafe fn serve(job: *const WorkerJob, worker: usize) {
         // SAFETY: the job is alive until this worker is counted out below.
         let job = unsafe { &*job };
-        let begun = u64::try_from(job.given.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        job.begun.fetch_max(begun, Ordering::Relaxed);
+        job.note_begin();
         let outcome = AssertUnwindSafe(|| {
             let _share = observe::share("central work");
             // SAFETY: as above; the body and the queues outlive the job.

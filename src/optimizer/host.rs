@@ -66,16 +66,16 @@ impl ApplyLauncher for Host {
         let ApplyWork { items, pieces, sums, contributions, .. } = work;
         let (sums, sources) = (&*sums, &*sources);
         let streaming = streaming::pays(pieces.bytes());
-        pieces.for_each_share(contributions.len(), &|share| {
-            let contributions = &mut *contributions[share.worker()].lock();
-            for (item, part) in share.parts() {
+        pieces.for_each_range(contributions.len(), &|range| {
+            let contributions = &mut *contributions[range.worker()].lock();
+            for (item, part) in range.parts() {
                 let index = items[item].index;
                 collect(sources, &items[item], contributions);
                 let kept = items[item].gradient.filter(|_| !sources.exchanged);
                 let kept = kept.and_then(|_| sources.accumulation.gradient(index));
                 let sum = sources.sum(index, items[item].count, contributions);
                 let sums = &sums[items[item].sums.clone()];
-                // SAFETY: the gradients are kept in this apply's memory, and each share writes only its part.
+                // SAFETY: the gradients are kept in this apply's memory, and each range writes only its part.
                 unsafe {
                     let kept = kept.and_then(|kept| kept.assume_exclusive().into_span().ok());
                     let part = (items[item].chunks(sources), &part);
@@ -97,13 +97,13 @@ impl ApplyLauncher for Host {
             work.pieces.push(elements, BLOCK, bytes);
         }
         let ApplyWork { items, pieces, contributions, .. } = work;
-        pieces.for_each_share(contributions.len(), &|share| {
-            let contributions = &mut *contributions[share.worker()].lock();
-            for (item, part) in share.parts() {
+        pieces.for_each_range(contributions.len(), &|range| {
+            let contributions = &mut *contributions[range.worker()].lock();
+            for (item, part) in range.parts() {
                 let ApplyItem { index, fresh, .. } = items[item];
                 let Some(sum) = sources.accumulation.memory(index) else { continue };
                 sources.collect(index, contributions);
-                // SAFETY: only this apply, which owns the accumulation, writes the sums, and each share writes
+                // SAFETY: only this apply, which owns the accumulation, writes the sums, and each range writes
                 // only its part.
                 unsafe {
                     let Ok(sum) = sum.assume_exclusive().into_span() else { continue };
@@ -160,9 +160,9 @@ impl ApplyLauncher for Host {
         }
         observe::count(Counter::Updated, || pieces.bytes() as u64);
         let streaming = streaming::pays(pieces.bytes());
-        pieces.for_each_share(contributions.len(), &|share| {
-            let contributions = &mut *contributions[share.worker()].lock();
-            for (item, part) in share.parts() {
+        pieces.for_each_range(contributions.len(), &|range| {
+            let contributions = &mut *contributions[range.worker()].lock();
+            for (item, part) in range.parts() {
                 with_pass(means, &items[item], contributions, streaming, |update, pass| {
                     rule.update(&update.scalars, &pass.over(&part));
                 });
@@ -187,10 +187,10 @@ impl ApplyLauncher for Host {
         for ReceivedShard { elements, .. } in all {
             pieces.push(elements.elements(), BLOCK, 2 * elements.dtype().size());
         }
-        pieces.for_each_share(workers::count(), &|share| {
-            for (at, part) in share.parts() {
+        pieces.for_each_range(workers::count(), &|range| {
+            for (at, part) in range.parts() {
                 let (ReceivedShard { elements, to, first }, part) = (&all[at], part.range());
-                // SAFETY: the old contents were sent and are read no more, and the shares have different parts.
+                // SAFETY: the old contents were sent and are read no more, and the ranges have different parts.
                 unsafe {
                     let Ok(to) = to.assume_exclusive().into_span() else { continue };
                     copy(elements.part(&part), &to.part(&(first + part.start..first + part.end)))

@@ -40,8 +40,8 @@ impl ApplyWork {
     ) -> Result<()> {
         let replicas = sources.replicas();
         self.items.clear();
-        let shares = workers::count();
-        self.contributions.resize_with(self.contributions.len().max(shares), Mutex::default);
+        let workers = workers::count();
+        self.contributions.resize_with(self.contributions.len().max(workers), Mutex::default);
         for contributions in &self.contributions {
             let mut contributions = contributions.lock();
             contributions.clear();

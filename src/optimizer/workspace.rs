@@ -26,7 +26,7 @@ pub(super) struct ApplyWork {
     pub(super) changes: u64,
     pub(super) pieces: Pieces,
     pub(super) sums: Vec<ChunkSums<2>>,
-    /// For each share of the work, the contributions to the variable that it is at.
+    /// For each worker, the contributions to the variable that it is at.
     pub(super) contributions: Vec<Mutex<Vec<Contribution<'static>>>>,
     /// Memory of the GPU that holds the variables, from the apply's preparation to its end.
     pub(super) ready: Option<GpuMemory>,

@@ -29,7 +29,7 @@ fn half_of_the_smallest() -> u32 {
 /// How many workers there were, and on how many of them a denormal number came out as one.
 fn work() -> [u32; 2] {
     let [all, kept] = [const { AtomicUsize::new(0) }; 2];
-    workers::for_each_share(usize::MAX, 4 << 20, &|worker, _| {
+    workers::for_each_byte_range(usize::MAX, 4 << 20, &|worker, _| {
         all.fetch_or(1 << worker, Ordering::Relaxed);
         kept.fetch_or(usize::from(half_of_the_smallest() == 1 << 22) << worker, Ordering::Relaxed);
     });
@@ -40,7 +40,6 @@ fn work() -> [u32; 2] {
 fn denormal_numbers_count_on_every_thread() {
     let true = crate::is_alone(denormal_numbers_count_on_every_thread) else { return };
     let before = mode();
-    // So that workers take part whether they have parked or not.
     workers::fix_costs(Some(workers::Costs::NONE));
     for flushes_first in [false, true] {
         // Threads that are made now inherit the mode.

@@ -92,18 +92,14 @@ fn small_work_wakes_nobody() {
         assert!(!small.is_shared(true));
         assert!(large.is_shared(true));
     }
-    let sum = |elements: usize| {
-        let parts = [floats(elements), floats(elements)];
-        until_parked();
-        is_shared(|| drop(reduce(ReduceOp::Sum, &parts, None, DeviceId::HOST, None).unwrap()))
-    };
-    assert_eq!([sum(100_000), sum(2_000_000)], [false, true]);
-    let gathered = |elements: usize| {
-        let parts = [floats(elements), floats(elements)];
-        until_parked();
-        is_shared(|| drop(gather(&parts, 0, DeviceId::HOST, None).unwrap()))
-    };
-    assert_eq!([gathered(50_000), gathered(2_000_000)], [false, true]);
+    let sum = |it: &[Tensor]| reduce(ReduceOp::Sum, it, None, DeviceId::HOST, None).unwrap();
+    let gathered = |it: &[Tensor]| gather(it, 0, DeviceId::HOST, None).unwrap();
+    type Work = fn(&[Tensor]) -> Tensor;
+    for (work, few) in [(sum as Work, 100_000), (gathered, 50_000)] {
+        let parts = [few, 2_000_000].map(|elements| [floats(elements), floats(elements)]);
+        let shared = parts.map(|parts| (until_parked(), is_shared(|| drop(work(&parts)))).1);
+        assert_eq!(shared, [false, true]);
+    }
 
     // What wakes cheaply is woken sooner, and never for what one thread does in no time.
     workers::fix_costs(Some(Costs::NONE));

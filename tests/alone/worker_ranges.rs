@@ -1,15 +1,15 @@
-//! What the worker set promises: every element once, failures come back, and a steady state allocates nothing.
+//! What the worker set promises: every element once, failures come back, and a steady state allocates nothing. A worker
+//! that is slow is helped, and runs on another processor than the caller.
 
 use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use umbo::executor::affinity::{bind_current_thread, current_processor, process_processors};
 use umbo::executor::thread::current_name;
-use umbo::executor::workers::{
-    Costs, MAX_COUNT, count, fix_costs, for_each_range, for_each_share, for_each_task, set_count,
-};
+use umbo::executor::workers::*;
 
 const LARGE: usize = 1 << 20;
 
@@ -25,7 +25,6 @@ fn sum_of_ranges(elements: usize) -> usize {
 #[test]
 fn ranges_cover_and_failures_come_back() {
     let true = crate::is_alone(ranges_cover_and_failures_come_back) else { return };
-    // So that workers take part whether they have parked or not.
     fix_costs(Some(Costs::NONE));
     assert!([0, MAX_COUNT + 1].into_iter().all(|count| set_count(count).is_err()));
     for workers in [1, 2, 3, 8] {
@@ -55,10 +54,10 @@ fn ranges_cover_and_failures_come_back() {
     });
 }
 
-/// Enters the set with work for four workers. Returns how many took part.
+/// How many of four workers take part.
 fn enter() -> usize {
     let workers = AtomicUsize::new(0);
-    for_each_share(4, 4 << 20, &|worker, _| {
+    for_each_byte_range(4, 4 << 20, &|worker, _| {
         workers.fetch_or(1 << worker, Ordering::Relaxed);
     });
     workers.into_inner().count_ones() as usize
@@ -68,29 +67,34 @@ fn enter() -> usize {
 fn entering_allocates_nothing() {
     let true = crate::is_alone(entering_allocates_nothing) else { return };
     set_count(4).unwrap();
-    // So that they take part whether they have parked or not.
     fix_costs(Some(Costs::NONE));
     // Threads are made, and set themselves up.
     (0..100).for_each(|_| assert_eq!(enter(), 4));
     let before = crate::allocator::of_all_threads();
-    let took_part: usize = (0..1000).map(|_| enter()).sum();
-    assert_eq!(took_part, 4000);
+    assert_eq!((0..1000).map(|_| enter()).sum::<usize>(), 4000);
     assert_eq!(crate::allocator::of_all_threads(), before);
 }
 
 #[test]
-fn a_slow_worker_is_helped_and_leaves_the_callers_processor() {
-    let true = crate::is_alone(a_slow_worker_is_helped_and_leaves_the_callers_processor) else {
+fn slow_workers_are_helped() {
+    let true = crate::is_alone(slow_workers_are_helped) else {
         return;
     };
     set_count(2).unwrap();
     let (here, all) = (current_processor(), process_processors().count());
     bind_current_thread(&here.into_iter().collect()).unwrap();
-    let chunks = [const { AtomicUsize::new(0) }; 2];
-    for_each_share(2, 1 << 30, &|worker, _| {
-        chunks[worker].fetch_add(1, Ordering::Relaxed);
-        thread::sleep(Duration::from_millis(50 * worker as u64));
+    let (ranges, begun) = ([const { Mutex::new(Vec::new()) }; 2], Instant::now());
+    for_each_byte_range(2, 1 << 30, &|worker, range| {
         assert!(worker == 0 || all == 1 || current_processor() != here);
+        ranges[worker].lock().push((range.start, range.end));
+        while ranges[1].lock().is_empty() && begun.elapsed() < Duration::from_secs(10) {
+            thread::yield_now();
+        }
+        thread::sleep(Duration::from_millis(50 * worker as u64));
     });
-    assert_eq!(chunks.map(AtomicUsize::into_inner).map(|count| count > 900), [true, false]);
+    let [own, others] = ranges.map(Mutex::into_inner);
+    assert!(own.len() > 900 && !others.is_empty());
+    let mut all = [vec![(0, 0)], own, others].concat();
+    all.sort_unstable();
+    assert!(all.windows(2).all(|pair| pair[0].1 == pair[1].0) && all.last().unwrap().1 == 1 << 30);
 }

@@ -73,8 +73,8 @@ fn runs_are_accumulated(machine: &dyn Machine) {
             let mut pieces = Pieces::default();
             pieces.push(size, 64, 8);
             let span = sum.span_mut();
-            pieces.for_each_share(1, &|share| {
-                for (_, part) in share.parts() {
+            pieces.for_each_range(1, &|range| {
+                for (_, part) in range.parts() {
                     // SAFETY: nobody else has the sum.
                     unsafe {
                         accumulate(Instructions::chosen(), &span, is_fresh, &contributions, part)
@@ -96,8 +96,8 @@ fn squares(sources: &Sources) -> Squares {
         (0..chunks.count()).map(|_| [const { AtomicU64::new(0) }; 2]).collect();
     let mut pieces = Pieces::default();
     pieces.push(sources.elements, chunks.size, 8);
-    pieces.for_each_share(1, &|share| {
-        for (_, part) in share.parts() {
+    pieces.for_each_range(1, &|range| {
+        for (_, part) in range.parts() {
             let instructions = Instructions::chosen();
             // SAFETY: nobody else has the memory.
             unsafe { sum.measure_squares(instructions, (chunks, &part), &sums, None, false) };

@@ -27,7 +27,6 @@ pub struct Membership {
     comm: Box<AtomicPtr<c_void>>,
     has_ended: AtomicBool,
     /// A GPU of the card for which the communicator was made.
-    /// The GPU for which it was made.
     pub gpu: &'static Gpu,
     rank: usize,
     /// How long to wait; `None` means without a limit.

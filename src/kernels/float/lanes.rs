@@ -1,4 +1,4 @@
-//! Sixteen elements at a time, widened to float64, in the processor's lanes.
+//! Sixteen elements at a time in the processor's lanes, widened to float64 where float32 would round their sum.
 //!
 //! The sum over replicas is the hottest loop of the library. Compilers handle it differently for each number of
 //! replicas: for eight float32 replicas they made sixteen scalar conversions. So it is written in processor
@@ -22,7 +22,7 @@ pub enum Products {
     Exact,
     /// They are exact, and all terms have the same factor, which is positive.
     OfOneFactor {
-        /// There are at most two to the power of this number of terms.
+        /// There are at most 2^`doublings` terms.
         doublings: i16,
     },
 }
@@ -47,7 +47,7 @@ pub trait Widen: Copy {
     /// rounded, or if the type's sums usually are.
     ///
     /// # Safety
-    /// As for [`Widen::four`].
+    /// The sixteen can be read, and the processor has AVX2, FMA and F16C.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     unsafe fn exact_sum(
@@ -290,11 +290,11 @@ mod x86 {
     ///
     /// A bfloat16 number with exponent e is a multiple of 2^(e − 7), and less than 2^(e + 1). So if the exponents of a
     /// sum's R numbers, zeros excepted, differ by at most 16 − log₂ R, then the partial sums are multiples of a number
-    /// of which they are less than 2²⁴ times as much, and float32 can represent them. Gradients of a few replicas usually
-    /// are of such sizes.
+    /// of which they are less than 2²⁴ times as much, and float32 can represent them. Gradients of a few replicas
+    /// usually are of such sizes.
     ///
     /// # Safety
-    /// The elements can be read, and the processor has AVX2.
+    /// The elements can be read, and the processor has AVX2, FMA and F16C.
     #[inline]
     #[target_feature(enable = "avx2,f16c,fma")]
     unsafe fn exact_sum_of_bf16s(
@@ -310,8 +310,8 @@ mod x86 {
                 |half| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(half)));
             low = _mm256_add_ps(low, wide(_mm256_castsi256_si128(bits)));
             high = _mm256_add_ps(high, wide(_mm256_extracti128_si256::<1>(bits)));
-            // Without the sign, the exponent is in the upper byte. One less than zero is more than all others; it
-            // lowers the exponent of a power of two, which only makes the answer more careful.
+            // Without the sign, the exponent is in the upper byte. 1 is subtracted, so that zero becomes 65535 and is
+            // ignored. A power of two then counts as one exponent lower, which is only more careful.
             let magnitudes = _mm256_add_epi16(bits, bits);
             most = _mm256_max_epu16(most, magnitudes);
             least = _mm256_min_epu16(least, _mm256_sub_epi16(magnitudes, _mm256_set1_epi16(1)));

@@ -291,8 +291,8 @@ mod tests {
         let sums: Vec<ChunkSums<2>> = (0..chunks.count()).map(|_| Default::default()).collect();
         let mut pieces = Pieces::default();
         pieces.push(sum.elements, chunks.size, sum.bytes());
-        pieces.for_each_share(usize::MAX, &|share| {
-            for (_, part) in share.parts() {
+        pieces.for_each_range(usize::MAX, &|range| {
+            for (_, part) in range.parts() {
                 // SAFETY: nothing is written.
                 unsafe {
                     sum.measure_squares(instructions, (chunks, &part), &sums, None, false);
@@ -396,8 +396,8 @@ mod tests {
                     (0..chunks.count()).map(|_| Default::default()).collect();
                 let mut pieces = Pieces::default();
                 pieces.push(range.len(), chunks.size, sum.bytes());
-                pieces.for_each_share(usize::MAX, &|share| {
-                    for (_, part) in share.parts() {
+                pieces.for_each_range(usize::MAX, &|range| {
+                    for (_, part) in range.parts() {
                         // SAFETY: nothing is written.
                         unsafe {
                             sum.measure_squares(instructions, (chunks, &part), &sums, None, false);

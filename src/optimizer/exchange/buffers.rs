@@ -26,7 +26,9 @@ impl AlignedBytes {
     pub fn resize(&mut self, bytes: usize) -> Result<()> {
         let words = bytes.div_ceil(size_of::<u64>());
         let missing = words.saturating_sub(self.words.len());
-        memory::reserve(&mut self.words, missing, "words to exchange gradients")?;
+        self.words
+            .try_reserve(missing)
+            .map_err(|_| memory::exhausted(bytes, "bytes to exchange gradients"))?;
         self.words.resize(self.words.len().max(words), 0);
         self.bytes = bytes;
         Ok(())

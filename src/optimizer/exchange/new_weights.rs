@@ -98,9 +98,9 @@ impl Shards {
             places.push(take(&mut to, dtype, range.len()));
             pieces.push(range.len(), BLOCK, (3 + slots) * dtype.size());
         }
-        pieces.for_each_share(contributions.len(), &|share| {
-            let contributions = &mut *contributions[share.worker()].lock();
-            for (at, part) in share.parts() {
+        pieces.for_each_range(contributions.len(), &|range| {
+            let contributions = &mut *contributions[range.worker()].lock();
+            for (at, part) in range.parts() {
                 let ShardRange { item, range, .. } = &own[at];
                 with_pass(means, items[*item], contributions, false, |update, pass| {
                     let pass = pass.trying(&places[at], range.start, &part);
@@ -127,12 +127,12 @@ pub(in crate::optimizer) fn put_weights(items: &[ApplyItem], means: Means<'_>) {
             others.push((variable, update, landed, range.start));
         }
     }
-    pieces.for_each_share(workers::count(), &|share| {
-        for (at, part) in share.parts() {
+    pieces.for_each_range(workers::count(), &|range| {
+        for (at, part) in range.parts() {
             let ((variable, update, landed, first), part) = (&others[at], part.range());
             let range = first + part.start..first + part.end;
             let weights = means.operands(update).0;
-            // SAFETY: the apply has claimed the variable, and the shares have different parts of it.
+            // SAFETY: the apply has claimed the variable, and the ranges have different parts of it.
             unsafe {
                 copy(landed.part(&range), &weights.part(&range));
                 let copies = variable.copies_to_write(update.buffer, update.copies);

@@ -186,8 +186,8 @@ impl Shards {
             let bytes = terms.len() * item.wire_size() + item.dtype.size();
             pieces.push(stretch.range.len(), TILE, bytes);
         }
-        pieces.for_each_share(workers::count(), &|share| {
-            for (at, part) in share.parts() {
+        pieces.for_each_range(workers::count(), &|range| {
+            for (at, part) in range.parts() {
                 let (ShardRange { item, range, first_tile, .. }, mut terms) =
                     (&own[at], terms[at].as_slice());
                 let item = &self.items[*item];
@@ -200,7 +200,7 @@ impl Shards {
                         terms = &[];
                         let first = received[at].first().map(|(first, _)| first);
                         if let (Some(first), false) = (first, others.is_empty()) {
-                            // SAFETY: the shares have different parts of the received memory, and the first sum
+                            // SAFETY: the ranges have different parts of the received memory, and the first sum
                             // does not overlap the others.
                             unsafe { accumulate(instructions, first, false, others, part.clone()) };
                         }
@@ -209,7 +209,7 @@ impl Shards {
                 };
                 let sum = WeightedSum::new(item.dtype, elements, terms, sources.divisor);
                 let sum = sum.starting_from(before);
-                // SAFETY: this function has exclusive access to the destination, and the shares write different
+                // SAFETY: this function has exclusive access to the destination, and the ranges write different
                 // parts of it.
                 unsafe {
                     let (part, sums) =
@@ -244,9 +244,9 @@ unsafe fn add_up(to: &SpanMut<'_>, before: Option<Span<'_>>, terms: &[Contributi
     }
     let mut pieces = Pieces::default();
     pieces.push(to.elements(), BLOCK, size_of::<f64>() * (terms.len() + 1));
-    pieces.for_each_share(workers::count(), &|share| {
-        for (_, part) in share.parts() {
-            // SAFETY: the shares have different parts, and the caller guarantees the rest.
+    pieces.for_each_range(workers::count(), &|range| {
+        for (_, part) in range.parts() {
+            // SAFETY: the ranges have different parts, and the caller guarantees the rest.
             unsafe { accumulate(Instructions::chosen(), to, before.is_none(), terms, part) };
         }
     });
