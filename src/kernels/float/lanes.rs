@@ -166,15 +166,13 @@ mod x86 {
         let sums = match unsafe { exact_sum(terms.clone(), products) } {
             Some((factor, [low, high])) => {
                 let factor = _mm256_set1_pd(factor);
-                let half = |sum, high| {
-                    let half = if high {
-                        _mm256_extractf128_ps::<1>(sum)
-                    } else {
-                        _mm256_castps256_ps128(sum)
-                    };
-                    _mm256_mul_pd(factor, _mm256_cvtps_pd(half))
-                };
-                [half(low, false), half(low, true), half(high, false), half(high, true)]
+                let quarters = [
+                    _mm256_castps256_ps128(low),
+                    _mm256_extractf128_ps::<1>(low),
+                    _mm256_castps256_ps128(high),
+                    _mm256_extractf128_ps::<1>(high),
+                ];
+                quarters.map(|quarter| _mm256_mul_pd(factor, _mm256_cvtps_pd(quarter)))
             }
             // SAFETY: as above.
             None => unsafe { sums_of_four(terms, products) },
