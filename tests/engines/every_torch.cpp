@@ -1,5 +1,6 @@
 // All that is tested with LibTorch in one program: its headers take longer to compile than what includes them. The first
-// argument names the example, or the loop of docs/loop.md before or after its patch; without one it is the test.
+// argument names the example, or the loop of docs/loop.md before or after its patch; without one, or with `gpus`, it is the
+// test.
 #define main test
 #include "test_torch.cpp"
 #undef main
@@ -33,5 +34,5 @@ int main(int count, char **words) {
     if (what == "before") return before::run(), 0;
     if (what == "after") return after::run(), 0;
 #endif
-    return what == "test" ? test() : 2;
+    return what == "test" || what == "gpus" ? test(count, words) : 2;
 }

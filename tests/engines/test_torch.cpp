@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include <unistd.h>
+
 #undef CHECK // of LibTorch's log
 #include "../c/check.h"
 #include "../ranks/ranks.h"
@@ -248,6 +250,13 @@ void threads_of_replicas() {
     one.run([&](umbo::replica_context &, const umbo::value &) {
         if (blas_threads) CHECK(blas_threads() == 1);
     });
+    // And so does that of the environment.
+    CHECK(setenv("OMP_NUM_THREADS", "1", 1) == 0);
+    const auto limited = umbo::adapters::torch_strategy(1);
+    limited.run([&](umbo::replica_context &context, const umbo::value &) {
+        CHECK(context.info().replica_count == 1 && at::get_num_threads() == 1);
+    });
+    CHECK(unsetenv("OMP_NUM_THREADS") == 0);
 }
 
 void any_number_of_replicas() {
@@ -420,6 +429,138 @@ void saved_and_loaded() {
     std::remove(path.c_str());
 }
 
+// Parameters that are frozen at first train once they are unfrozen, on all replicas.
+void frozen_parameters() {
+    const data all;
+    std::vector<torch::Tensor> of_one;
+    for (const std::int64_t replicas : {1, 2}) {
+        const auto strategy = umbo::adapters::torch_strategy(replicas);
+        torch_model<NetImpl> model(strategy, [] {
+            auto net = std::make_shared<NetImpl>();
+            for (auto &parameter : net->first->parameters()) parameter.requires_grad_(false);
+            return net;
+        });
+        umbo::adamw_options decay;
+        decay.weight_decay = 0.1;
+        const auto adamw = umbo::optimizer::adamw(strategy, decay);
+        const auto batch = strategy.split(all.batch());
+        const auto steps = [&](int count) {
+            for (int step = 0; step < count; ++step) {
+                model.train(batch, loss_of<NetImpl>);
+                adamw.apply(model.gradients());
+            }
+            return model.central()->first->weight.detach().clone();
+        };
+        const auto initial = model.central()->first->weight.detach().clone();
+        CHECK(torch::equal(steps(2), initial));
+        // Through the module that programs have at hand,
+        model.central()->first->weight.requires_grad_(true);
+        const auto unfrozen = steps(2);
+        CHECK(!torch::equal(unfrozen, initial));
+        // and through each replica's.
+        model.for_each_replica([](NetImpl &net) { net.first->weight.requires_grad_(false); });
+        CHECK(torch::equal(steps(2), unfrozen));
+        std::vector<torch::Tensor> trained;
+        for (const auto &parameter : model.central()->parameters()) trained.push_back(parameter.detach().clone());
+        if (replicas == 1) of_one = trained;
+        for (std::size_t index = 0; index < trained.size(); ++index) CHECK(is_near(trained[index], of_one[index], 1e-5));
+    }
+}
+
+// A normalisation keeps float32 among 16-bit parameters.
+void sixteen_bits_with_normalisation() {
+    const auto strategy = umbo::adapters::torch_strategy(2);
+    torch_options how;
+    how.dtype = umbo::dtype::bfloat16;
+    torch_model<NetImpl> model(strategy, [] { return std::make_shared<NetImpl>(0.0, true); }, how);
+    const auto adam = umbo::optimizer::adam(strategy, {});
+    const auto batch = strategy.split(data().batch());
+    const auto initial = model.central()->norm->weight.detach().clone();
+    double first = 0, last = 0;
+    for (int step = 0; step < 30; ++step) {
+        model.train(batch, [](NetImpl &net, const part &of) {
+            CHECK(net.norm->weight.scalar_type() == torch::kFloat);
+            return loss_of_any_width(net, of);
+        });
+        (step == 0 ? first : last) = strategy.metric("loss").sum;
+        adam.apply(model.gradients());
+    }
+    CHECK(last < first);
+    CHECK(!torch::equal(model.central()->norm->weight, initial));
+    CHECK(model.central()->norm->running_mean.scalar_type() == torch::kFloat);
+}
+
+// What torch refuses on one replica names that replica and its part.
+void failures_of_torch_name_the_replica() {
+    const data all;
+    const auto strategy = umbo::adapters::torch_strategy(2);
+    torch_model<NetImpl> model(strategy, [] { return std::make_shared<NetImpl>(0.0, true); });
+    umbo::value::field_list fields;
+    fields.emplace_back("x", umbo::value(umbo::adapters::share(all.x.slice(0, 0, 3))));
+    fields.emplace_back("y", umbo::value(umbo::adapters::share(all.y.slice(0, 0, 3))));
+    std::string message;
+    try {
+        model.train(strategy.split(umbo::value::create_struct(fields)), loss_of<NetImpl>);
+    } catch (const c10::Error &error) {
+        message = error.what();
+    }
+    CHECK(message.find("on replica 1 of 2, whose part of the batch has 1 of 3 examples") != std::string::npos);
+}
+
+// What is written to standard error meanwhile.
+template <class Action>
+std::string caught_errors(Action action) {
+    std::fflush(stderr);
+    std::FILE *const file = std::tmpfile();
+    CHECK(file != nullptr);
+    const int standard_error = dup(2);
+    CHECK(standard_error >= 0 && dup2(fileno(file), 2) == 2);
+    action();
+    std::fflush(stderr);
+    CHECK(dup2(standard_error, 2) == 2 && close(standard_error) == 0);
+    std::rewind(file);
+    std::string text;
+    for (int next = std::fgetc(file); next != EOF; next = std::fgetc(file)) text += static_cast<char>(next);
+    std::fclose(file);
+    return text;
+}
+
+struct dropping : torch::nn::Module {
+    explicit dropping(double p) {
+        register_module("in", torch::nn::Linear(2, 2));
+        register_module("out", torch::nn::Dropout(p));
+    }
+};
+
+// Torch's own dropout on several replicas warns, once.
+void dropout_of_torch_warns() {
+    const auto make = [](const umbo::strategy &strategy, double p) {
+        torch_model<dropping>(strategy, [=] { return std::make_shared<dropping>(p); });
+    };
+    const auto one = umbo::adapters::torch_strategy(1), two = umbo::adapters::torch_strategy(2);
+    CHECK(caught_errors([&] {
+        make(one, 0.5);
+        make(two, 0);
+        torch_model<NetImpl>(two, [] { return std::make_shared<NetImpl>(0.5); });
+    }).find("keyed_dropout") == std::string::npos);
+    CHECK(caught_errors([&] { make(two, 0.5); }).find("'out' drops out by torch's generator") != std::string::npos);
+    CHECK(caught_errors([&] { make(two, 0.5); }).find("keyed_dropout") == std::string::npos);
+}
+
+// Replicas on GPUs are refused, where there are any: the tests' driver shows some.
+void gpus_are_refused() {
+    umbo::strategy_options options;
+    options.compute_devices = {"CPU:0", "GPU:0"};
+    const auto strategy = umbo::strategy::create(options);
+    bool refused = false;
+    try {
+        torch_model<NetImpl>(strategy, [] { return std::make_shared<NetImpl>(); });
+    } catch (const umbo::error &error) {
+        refused = error.status() == umbo::status::unimplemented && std::string(error.what()).find("GPU:0") != std::string::npos;
+    }
+    CHECK(refused);
+}
+
 // Umbo's check of a step: dropout by torch's generator depends on which replica draws when.
 void checked() {
     const data all;
@@ -497,7 +638,12 @@ static void ten_lines() {
 
 } // namespace readme
 
-int main() {
+// `gpus` as the first argument: the machine shows GPUs.
+int main(int count, char **words) {
+    if (count > 1 && std::string(words[1]) == "gpus") {
+        gpus_are_refused();
+        return finish();
+    }
     over_ranks(); // forks, which comes before the first use
     readme::ten_lines();
     threads_of_replicas();
@@ -506,6 +652,10 @@ int main() {
     batch_normalisation();
     sparse_gradients();
     sixteen_bits();
+    sixteen_bits_with_normalisation();
+    frozen_parameters();
+    failures_of_torch_name_the_replica();
+    dropout_of_torch_warns();
     saved_and_loaded();
     checked();
     failures_and_kept_batches();

@@ -24,6 +24,7 @@
 #define UMBO_ADAPTERS_TORCH_HPP
 
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <ostream>
@@ -132,16 +133,29 @@ inline void limit_openblas_threads(int threads) {
 #endif
 }
 
+// The number of threads for torch's operations on a replica with this share of the processors: at most what the
+// environment sets, since torch itself follows these variables.
+inline int threads_of_torch(int share) {
+    for (const char *name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {
+        const char *text = std::getenv(name);
+        if (text == nullptr) continue;
+        const long set = std::strtol(text, nullptr, 10);
+        if (set > 0 && set < share) share = static_cast<int>(set);
+    }
+    return share;
+}
+
 } // namespace torch_detail
 
-// The same options with torch's operations set to a replica's share of the processors, on each thread that
-// serves as a replica. How many threads an operation uses belongs to the thread that calls it, but for OpenBLAS's,
-// of which the whole process has as many from then on.
+// The same options with torch's operations set to a replica's share of the processors, or to OMP_NUM_THREADS or
+// MKL_NUM_THREADS where these are lower, on each thread that serves as a replica. The number of threads of an
+// operation belongs to the thread that calls it, except for OpenBLAS, whose number is the process's.
 inline strategy_options with_torch_threads(strategy_options options) {
     options.replica_thread_start = [before = std::move(options.replica_thread_start)](
                                        const umbo_replica_thread &thread) {
-        if (at::get_num_threads() != thread.computing_thread_count) at::set_num_threads(thread.computing_thread_count);
-        torch_detail::limit_openblas_threads(thread.computing_thread_count);
+        const int threads = torch_detail::threads_of_torch(thread.computing_thread_count);
+        if (at::get_num_threads() != threads) at::set_num_threads(threads);
+        torch_detail::limit_openblas_threads(threads);
         if (before) before(thread);
     };
     return options;
@@ -246,12 +260,60 @@ public:
 };
 TORCH_MODULE_IMPL(keyed_dropout, keyed_dropoutImpl);
 
+namespace torch_detail {
+
+// The LibTorch adapter computes on CPUs: memory of a GPU would look like host memory to torch.
+inline void refuse_gpus(const strategy &on) {
+    const auto replicas = static_cast<std::int32_t>(on.local_replica_count());
+    for (std::int32_t replica = 0; replica < replicas; ++replica) {
+        const std::string device = on.compute_device(replica);
+        if (device.find("CPU:") != std::string::npos) continue;
+        throw error(status::unimplemented, "torch_model: the strategy computes on " + device +
+                                               "; the LibTorch adapter needs a strategy of CPUs, such as torch_strategy(2)");
+    }
+}
+
+// Torch computes a normalisation of 16-bit examples with running statistics of float32 only if the parameters are
+// float32 as well.
+inline bool keeps_statistics(const torch::nn::Module &module) {
+    return module.as<torch::nn::BatchNorm1dImpl>() || module.as<torch::nn::BatchNorm2dImpl>() ||
+           module.as<torch::nn::BatchNorm3dImpl>() || module.as<torch::nn::InstanceNorm1dImpl>() ||
+           module.as<torch::nn::InstanceNorm2dImpl>() || module.as<torch::nn::InstanceNorm3dImpl>();
+}
+
+// Whether a module drops out by torch's generator, of which the process has one.
+inline bool drops_by_torch(const torch::nn::Module &module) {
+    if (const auto *dropout = module.as<torch::nn::DropoutImpl>()) return dropout->options.p() > 0;
+    if (const auto *dropout = module.as<torch::nn::Dropout2dImpl>()) return dropout->options.p() > 0;
+    if (const auto *dropout = module.as<torch::nn::Dropout3dImpl>()) return dropout->options.p() > 0;
+    if (const auto *dropout = module.as<torch::nn::AlphaDropoutImpl>()) return dropout->options.p() > 0;
+    if (const auto *dropout = module.as<torch::nn::FeatureAlphaDropoutImpl>()) return dropout->options.p() > 0;
+    if (const auto *layer = module.as<torch::nn::MultiheadAttentionImpl>()) return layer->options.dropout() > 0;
+    if (const auto *layer = module.as<torch::nn::RNNImpl>()) return layer->options.dropout() > 0;
+    if (const auto *layer = module.as<torch::nn::LSTMImpl>()) return layer->options.dropout() > 0;
+    if (const auto *layer = module.as<torch::nn::GRUImpl>()) return layer->options.dropout() > 0;
+    return false;
+}
+
+// Warns, once in a process, that results will differ from run to run.
+inline void warn_of_shared_generator(const strategy &on, const torch::nn::Module &module) {
+    if (on.replica_count() == 1) return;
+    for (const auto &named : module.named_modules()) {
+        if (!drops_by_torch(*named.value())) continue;
+        TORCH_WARN_ONCE("umbo: '", named.key(), "' drops out by torch's generator, which all replicas share: results ",
+                        "differ from run to run. umbo::adapters::keyed_dropout draws by example.");
+        return;
+    }
+}
+
+} // namespace torch_detail
+
 struct torch_options {
     // Losses are means over the replica's examples, sums, or sums divided by those of the global batch.
     umbo::loss_reduction loss_reduction = umbo::loss_reduction::mean;
     std::int64_t accumulation_steps = 1;
     // Replicas compute with parameters of this type and contribute gradients of it: `umbo::dtype::float16` or
-    // `bfloat16`. Parameters, their updates and buffers stay as they are.
+    // `bfloat16`. Parameters of batch and instance normalisations, buffers and all updates stay float32.
     umbo::dtype dtype = umbo::dtype::none;
     // Names of parameters whose gradients are sparse, as those of torch::nn::Embedding with sparse(true).
     std::vector<std::string> row_sparse = {};
@@ -262,12 +324,18 @@ template <class Module>
 class torch_model {
 public:
     // `make()` makes a module, as a shared pointer. It is called once for each replica of this process; the first
-    // one's parameters and buffers are the initial values, with several ranks those of rank 0.
+    // one's parameters and buffers are the initial values, with several ranks those of rank 0. All floating-point
+    // parameters can be trained: `requires_grad` says which are, in each step.
+    //
+    // Throws UNIMPLEMENTED if a replica computes on a GPU. Warns once if the module has torch's own dropout and there
+    // are several replicas.
     template <class Make>
     torch_model(const strategy &on, Make make, torch_options options = {})
         : on_(on), options_(std::move(options)),
           replicas_(static_cast<std::size_t>(on.local_replica_count())), make_(make) {
+        torch_detail::refuse_gpus(on);
         for (auto &own : replicas_) take_apart(own, make());
+        torch_detail::warn_of_shared_generator(on, *replicas_.front().module);
         const replica &first = replicas_.front();
         std::unordered_set<std::string> sparse(options_.row_sparse.begin(), options_.row_sparse.end());
         gradients_options how{options_.loss_reduction, options_.accumulation_steps, {}, options_.dtype};
@@ -277,13 +345,13 @@ public:
             const auto &name = first.names[index];
             parameters_.push_back(on.create_variable(name, share(parameter.detach().contiguous())));
             gradient_of_.push_back(-1);
-            if (!parameter.requires_grad()) continue;
+            if (!parameter.is_floating_point()) continue;
             gradient_of_.back() = static_cast<std::int64_t>(trained.size());
             trained.push_back(parameters_.back());
             how.row_sparse.push_back(sparse.erase(name) != 0);
         }
         if (!sparse.empty()) {
-            throw error(status::not_found, "row_sparse: the module trains no parameter '" + *sparse.begin() + "'");
+            throw error(status::not_found, "row_sparse: the module has no floating-point parameter '" + *sparse.begin() + "'");
         }
         for (std::size_t index = 0; index < first.buffers.size(); ++index) {
             variable_options kept;
@@ -308,10 +376,19 @@ public:
     const std::vector<variable> &buffers() const noexcept { return buffers_; }
     const umbo::gradients &gradients() const noexcept { return gradients_; }
 
+    // Calls `change(module)` for the module of each replica, outside of runs: to freeze and unfreeze parameters with
+    // `requires_grad_`, say, which all replicas have to agree about.
+    template <class Change>
+    void for_each_replica(Change change) {
+        for (replica &own : replicas_) change(*own.module);
+    }
+
     // The step, for `strategy::run` and what takes its callables: `loss(module, part)` gives a scalar. A
-    // parameter that no replica's loss uses is left alone by the update. The metric "loss" is its mean.
+    // parameter that no replica's loss uses is left alone by the update. The metric "loss" is its mean. Parameters
+    // are trained that require a gradient in the module of `central()` when `step` or `train` is called.
     template <class Loss>
     auto step(Loss loss) {
+        follow_central();
         return [this, loss](replica_context &context, const value &batch) {
             const umbo_replica_context_info position = context.info();
             const std::int64_t rows = position.local_example_count;
@@ -320,10 +397,13 @@ public:
             attach(own, context, true);
             if (rows != 0 || synchronises) {
                 const in_place now(position);
-                const at::Tensor lost = loss(*own.module, part(batch));
-                lost.backward();
+                const double lost = named(position, [&] {
+                    const at::Tensor scalar = loss(*own.module, part(batch));
+                    scalar.backward();
+                    return scalar.template item<double>();
+                });
                 const double each = options_.loss_reduction == umbo::loss_reduction::mean ? static_cast<double>(rows) : 1.0;
-                sum = lost.template item<double>() * each;
+                sum = lost * each;
                 contribute(own, context);
             }
             if (!buffers_.empty()) {
@@ -347,7 +427,7 @@ public:
                 const at::NoGradGuard no_grad;
                 replica &own = replica_of(context);
                 attach(own, context, false);
-                sum = measure(*own.module, part(batch)).template item<double>();
+                sum = named(position, [&] { return measure(*own.module, part(batch)).template item<double>(); });
             }
             context.add_metric(metric, sum, static_cast<double>(position.local_example_count));
         };
@@ -402,6 +482,8 @@ private:
         std::shared_ptr<Module> module;
         std::vector<std::string> names, buffer_names;
         std::vector<at::Tensor> parameters, buffers;
+        // For each parameter whether it belongs to a module that keeps statistics.
+        std::vector<bool> normalises;
     };
 
     replica &replica_of(const replica_context &context) {
@@ -422,10 +504,39 @@ private:
         torch_detail::place before_;
     };
 
+    // What torch throws in `compute` says which replica it was, and what part of the batch it had.
+    template <class Compute>
+    static double named(const umbo_replica_context_info &position, Compute compute) {
+        try {
+            return compute();
+        } catch (c10::Error &failed) {
+            failed.add_context("on replica " + std::to_string(position.replica_id) + " of " +
+                               std::to_string(position.replica_count) + ", whose part of the batch has " +
+                               std::to_string(position.local_example_count) + " of " +
+                               std::to_string(position.global_example_count) + " examples");
+            throw;
+        }
+    }
+
+    // All replicas train what replica 0 does.
+    void follow_central() {
+        const replica &first = replicas_.front();
+        for (replica &own : replicas_) {
+            for (std::size_t index = 0; index < own.parameters.size(); ++index) {
+                const bool trained = first.parameters[index].requires_grad();
+                if (own.parameters[index].requires_grad() != trained) own.parameters[index].requires_grad_(trained);
+            }
+        }
+    }
+
     // A module's own tensors, each once: one that is registered twice is listed twice.
     static void take_apart(replica &own, std::shared_ptr<Module> module) {
         own.module = std::move(module);
-        std::unordered_set<const void *> seen;
+        std::unordered_set<const void *> seen, statistical;
+        for (const auto &each : own.module->modules()) {
+            if (!torch_detail::keeps_statistics(*each)) continue;
+            for (const auto &parameter : each->parameters(false)) statistical.insert(parameter.unsafeGetTensorImpl());
+        }
         const auto is_new = [&](const at::Tensor &tensor) {
             return tensor.defined() && seen.insert(tensor.unsafeGetTensorImpl()).second;
         };
@@ -433,6 +544,7 @@ private:
             if (!is_new(each.value())) continue;
             own.names.push_back(each.key());
             own.parameters.push_back(each.value());
+            own.normalises.push_back(statistical.count(each.value().unsafeGetTensorImpl()) != 0);
         }
         for (const auto &each : own.module->named_buffers()) {
             if (!is_new(each.value())) continue;
@@ -456,7 +568,8 @@ private:
         const at::NoGradGuard no_grad;
         for (std::size_t index = 0; index < parameters_.size(); ++index) {
             const variable &from = parameters_[index];
-            const bool narrow = options_.dtype != umbo::dtype::none && gradient_of_[index] >= 0;
+            const bool narrow =
+                options_.dtype != umbo::dtype::none && gradient_of_[index] >= 0 && !own.normalises[index];
             lay(own.parameters[index], context.view_as(from, narrow ? options_.dtype : from.dtype()), from);
             own.parameters[index].mutable_grad().reset();
         }
@@ -474,7 +587,9 @@ private:
             if (gradient.is_sparse()) {
                 add_rows(own.names[index], gradient.coalesce(), context, gradient_of_[index]);
             } else {
-                const auto whole = std::make_shared<at::Tensor>(gradient.contiguous());
+                const bool narrow = options_.dtype != umbo::dtype::none;
+                const auto type = narrow ? torch_type(to_c(options_.dtype)) : gradient.scalar_type();
+                const auto whole = std::make_shared<at::Tensor>(gradient.to(type).contiguous());
                 context.attach(gradients_, gradient_of_[index], view_of_torch(*whole), whole);
             }
             gradient.reset();
