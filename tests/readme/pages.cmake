@@ -1,9 +1,18 @@
 # Makes the pages into WORK_DIR. What the headers and documents say is in them, and can be searched.
 file(REMOVE_RECURSE "${WORK_DIR}")
-file(MAKE_DIRECTORY "${WORK_DIR}")
+# The project lies in a folder whose neighbours have the names of its own folders and documents.
+set(project "${WORK_DIR}/umbo")
+foreach(folder . docs c_examples tests include)
+  file(GLOB documents RELATIVE "${SOURCE_DIR}" "${SOURCE_DIR}/${folder}/*.md")
+  foreach(document IN LISTS documents)
+    configure_file("${SOURCE_DIR}/${document}" "${project}/${document}" COPYONLY)
+    file(WRITE "${WORK_DIR}/${document}" "# Of another project\n")
+  endforeach()
+endforeach()
+file(COPY "${SOURCE_DIR}/docs" "${SOURCE_DIR}/include" DESTINATION "${project}")
 file(READ "${SOURCE_DIR}/docs/site/Doxyfile" settings)
 file(WRITE "${WORK_DIR}/Doxyfile" "${settings}\nOUTPUT_DIRECTORY = ${WORK_DIR}\n")
-execute_process(COMMAND "${DOXYGEN}" "${WORK_DIR}/Doxyfile" WORKING_DIRECTORY "${SOURCE_DIR}"
+execute_process(COMMAND "${DOXYGEN}" "${WORK_DIR}/Doxyfile" WORKING_DIRECTORY "${project}"
                 RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_VARIABLE said)
 if(NOT status EQUAL 0 OR said MATCHES "(warning|error):")
   message(FATAL_ERROR "doxygen ended with ${status}:\n${said}")
