@@ -50,16 +50,16 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 # Tests in Rust and in C use one build of the library, in cargo's folder. It is one if the crates that it needs have the
 # features that tests want of them, too.
-one_build := -DUMBO_CARGO_TARGET_DIR=$(CURDIR)/target -DUMBO_CARGO_FEATURES_OF=umbo-tests
+one_build := "-DUMBO_CARGO_TARGET_DIR=$(CURDIR)/target" -DUMBO_CARGO_FEATURES_OF=umbo-tests
 # A build tree keeps the generator it was made with.
 configure = cmake -S $(2) -B $(1) -DCMAKE_BUILD_TYPE=Release $(if $(filter .,$(2)),$(one_build)) \
   $$([ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null || echo -G Ninja) $(3)
 # Rust's tests as `make test` has them, so that nothing is built anew: over the release library, with the features of
 # all packages; and Clippy looks at what is compiled.
-cargo_test := RUSTC_WRAPPER=$(CURDIR)/scripts/clippy.sh cargo test --locked --release --workspace
+cargo_test := RUSTC_WRAPPER="$(CURDIR)/scripts/clippy.sh" cargo test --locked --release --workspace
 # Builds the program of an example against the installed library.
 example = $(call section,Build the examples against $(PREFIX)); \
-  $(call configure,$(WORK)/c_examples,c_examples,-DCMAKE_PREFIX_PATH=$(CURDIR)/$(PREFIX)); \
+  $(call configure,$(WORK)/c_examples,c_examples,"-DCMAKE_PREFIX_PATH=$(CURDIR)/$(PREFIX)"); \
   cmake --build $(WORK)/c_examples --parallel $(JOBS) $(if $(SMALL),--target $(1))
 section = echo; echo "==== $(1)"
 
@@ -80,7 +80,7 @@ install: setup ## Build the library and install it into build/prefix (the defaul
 	@$(call section,Build and install into $(PREFIX))
 	@$(call configure,$(BUILD),.,$(WITHOUT_TESTS))
 	@cmake --build $(BUILD) --parallel $(JOBS)
-	@cmake --install $(BUILD) --prefix $(CURDIR)/$(PREFIX) >/dev/null
+	@cmake --install $(BUILD) --prefix "$(CURDIR)/$(PREFIX)" >/dev/null
 	@echo "Umbo is in $(PREFIX). '$(PREFIX)/bin/umbo doctor' checks what training needs."
 endif
 
@@ -101,7 +101,7 @@ demo-mpi: ## Train the Fashion-MNIST example in one process and in two, over MPI
 	@$(call section,Train in one process)
 	@$(WORK)/c_examples/03_train_fashion_mnist $(DATA) --epochs $(EPOCHS) --seed $(SEED) --replicas 2
 	@$(call section,Train in two processes)
-	@LD_LIBRARY_PATH=$(MPI)/lib $(MPI)/bin/mpiexec -n 2 \
+	@LD_LIBRARY_PATH="$(MPI)/lib" "$(MPI)/bin/mpiexec" -n 2 \
 	  $(WORK)/c_examples/03_train_fashion_mnist $(DATA) --workers mpi --epochs $(EPOCHS) --seed $(SEED) --replicas 1
 
 movielens: ## Learn MovieLens-100k with row-sparse gradients against the installed library (SEED=)
@@ -290,14 +290,14 @@ bench-peers: ## Measure beside other frameworks; writes docs/internals/benchmark
 	@$(MAKE) --no-print-directory install
 	@$(call section,Benchmarks beside peers)
 	@mkdir -p $(DOCUMENTS)/internals
-	@benches/peers/run.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/internals/benchmarks.md \
+	@benches/peers/run.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --output $(DOCUMENTS)/internals/benchmarks.md \
 	  $(if $(SMALL),--busy)
 
 bench-check: ## Measure as bench-peers does; fails where a ratio to a probe fell by more than a tenth of docs/internals/benchmarks.md
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory install
 	@$(call section,Benchmarks as they were)
-	@benches/peers/run.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --check
+	@benches/peers/run.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --check
 
 bench-loops: ## Measure updates beside loops written by hand; writes the table of docs/performance.md
 	@scripts/setup.sh bench
@@ -305,7 +305,7 @@ bench-loops: ## Measure updates beside loops written by hand; writes the table o
 	@$(call section,Updates beside loops written by hand)
 	@mkdir -p $(DOCUMENTS)
 	@$(if $(SMALL),cp docs/performance.md $(DOCUMENTS))
-	@benches/peers/loops.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/performance.md \
+	@benches/peers/loops.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --output $(DOCUMENTS)/performance.md \
 	  $(if $(SMALL),--elements 65536 --busy)
 
 bench-engines: ## Measure engines alone and under Umbo; writes the table of docs/engines.md
@@ -314,7 +314,7 @@ bench-engines: ## Measure engines alone and under Umbo; writes the table of docs
 	@$(call section,Engines alone and under Umbo)
 	@mkdir -p $(DOCUMENTS)
 	@$(if $(SMALL),cp docs/engines.md $(DOCUMENTS))
-	@benches/engines/run.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/engines.md \
+	@benches/engines/run.py --prefix "$(CURDIR)/$(PREFIX)" --rounds $(ROUNDS) --output $(DOCUMENTS)/engines.md \
 	  $(if $(SMALL),--only mlp --quick)
 
 dist: ## Make an archive of the sources with all crates, which builds without a network, and try it: build/dist
