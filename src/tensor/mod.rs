@@ -21,7 +21,7 @@
 //!
 //! A caller that gets a variable's own tensor guarantees that it reads only while the strategy does not write the
 //! variable. The functions that return such a tensor are `unsafe` and say when that is (see
-//! [`current_copy`](crate::strategy::variables::current_copy) and
+//! `strategy::variables::current_copy` and
 //! [`Variable::committed`](crate::values::variable::Variable::committed)).
 //!
 //! Elements are always initialised for the compiler: memory that is not zeroed holds unspecified bytes, all of which

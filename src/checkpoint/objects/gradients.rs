@@ -56,7 +56,7 @@ impl Saveable for Gradients {
         });
         let mut sums = Vec::new();
         for (index, variable) in Gradients::variables(self).iter().enumerate() {
-            sums.extend(self.read_sum(index, names.name(variable)?, saved)?);
+            sums.extend(read_sum(self, index, names.name(variable)?, saved)?);
         }
         let (Some(runs), Some(weight)) = (runs, weight) else { return Ok(None) };
         let runs = self.prepare_import(AccumulatedRuns { runs, weight, sums })?;
@@ -64,40 +64,37 @@ impl Saveable for Gradients {
     }
 }
 
-impl Gradients {
-    /// The sum of one variable, if the file has it.
-    fn read_sum(
-        &self,
-        index: usize,
-        name: &str,
-        saved: &mut ObjectReader<'_>,
-    ) -> Result<Option<AccumulatedSum>> {
-        let variable = &Gradients::variables(self)[index];
-        let (of_rows, of_sum) = (format!("{name}/rows"), format!("{name}/sum"));
-        if !saved.has_part(&of_sum) {
-            return Ok(None);
-        }
-        if !self.is_row_sparse(index) {
-            let sum = saved.tensor(Some(&of_sum), DType::Float64, variable.shape())?;
-            return Ok(sum.map(|sum| AccumulatedSum { index, rows: None, sum }));
-        }
-        let count = saved.rows(&of_sum).unwrap_or_default();
-        let rows = saved.tensor(Some(&of_rows), DType::Int64, Shape::new(&[count])?)?;
-        let shape = variable.shape().to_vec();
-        let shape = Shape::new(&[&[count], &shape[1..]].concat())?;
-        let sum = saved.tensor(Some(&of_sum), DType::Float64, shape)?;
-        let (Some(rows), Some(sum)) = (rows, sum) else { return Ok(None) };
-        let most = variable.shape()[0];
-        let rows = rows.to_vec::<i64>()?;
-        let within = rows.iter().all(|&row| usize::try_from(row).is_ok_and(|row| row < most));
-        if !within || !rows.is_sorted_by(|row, next| row < next) {
-            saved
-                .differs(format!("'{of_rows}' in the file are not rows of [0, {most}), ascending"));
-            return Ok(None);
-        }
-        let rows = Some(rows.into_iter().map(|row| row as usize).collect());
-        Ok(Some(AccumulatedSum { index, rows, sum }))
+/// The sum of one variable, if the file has it.
+fn read_sum(
+    gradients: &Gradients,
+    index: usize,
+    name: &str,
+    saved: &mut ObjectReader<'_>,
+) -> Result<Option<AccumulatedSum>> {
+    let variable = &gradients.variables()[index];
+    let (of_rows, of_sum) = (format!("{name}/rows"), format!("{name}/sum"));
+    if !saved.has_part(&of_sum) {
+        return Ok(None);
     }
+    if !gradients.is_row_sparse(index) {
+        let sum = saved.tensor(Some(&of_sum), DType::Float64, variable.shape())?;
+        return Ok(sum.map(|sum| AccumulatedSum { index, rows: None, sum }));
+    }
+    let count = saved.rows(&of_sum).unwrap_or_default();
+    let rows = saved.tensor(Some(&of_rows), DType::Int64, Shape::new(&[count])?)?;
+    let shape = variable.shape().to_vec();
+    let shape = Shape::new(&[&[count], &shape[1..]].concat())?;
+    let sum = saved.tensor(Some(&of_sum), DType::Float64, shape)?;
+    let (Some(rows), Some(sum)) = (rows, sum) else { return Ok(None) };
+    let most = variable.shape()[0];
+    let rows = rows.to_vec::<i64>()?;
+    let within = rows.iter().all(|&row| usize::try_from(row).is_ok_and(|row| row < most));
+    if !within || !rows.is_sorted_by(|row, next| row < next) {
+        saved.differs(format!("'{of_rows}' in the file are not rows of [0, {most}), ascending"));
+        return Ok(None);
+    }
+    let rows = Some(rows.into_iter().map(|row| row as usize).collect());
+    Ok(Some(AccumulatedSum { index, rows, sum }))
 }
 
 fn reduction_name(reduction: LossReduction) -> &'static str {

@@ -140,7 +140,7 @@ int main(int argc, char **argv) {
     int jobs = 2, most = CONTEXTS, next = 0, working = 0, failures, index, listed = 0;
     struct worker workers[16];
     CHECK(setenv("UMBO_MPI_LIBRARY", "none.so", 1) == 0); /* MPI is not for forks and random arguments */
-    for (index = 1; index < argc; index++) {
+    for (index = 1; index < argc; index += 2) {
         const char *const value = index + 1 < argc ? argv[index + 1] : "";
         if (strcmp(argv[index], "--list") == 0) {
             for (next = 0; next < CONTEXTS; next++) printf("%s\n", contexts[next].name);
@@ -154,7 +154,6 @@ int main(int argc, char **argv) {
         if (strcmp(argv[index], "--contexts") == 0) most = atoi(value);
         if (strcmp(argv[index], "--devices") == 0) devices_in_use = atoi(value);
         if (strcmp(argv[index], "--together") == 0) most_together = atoi(value);
-        index++;
     }
     CHECK(jobs >= 1 && jobs <= 16 && CONTEXTS <= MOST_CONTEXTS && FUNCTIONS <= MOST_FUNCTIONS);
     report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
