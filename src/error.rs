@@ -165,6 +165,10 @@ pub enum Error {
         /// The error in this part.
         error: Box<Error>,
     },
+    /// Another error, of a dataset's item that did not just take the place of one item: what follows it follows in
+    /// another place than without the failure. See [`Error::shifting`].
+    #[error("{0}")]
+    Shifting(Box<Error>),
     /// Another error, of an operation that the caller knows by this name.
     #[error("{operation}: {error}")]
     Named {
@@ -225,10 +229,30 @@ impl Error {
         Error::Within { place: place.into(), error: Box::new(self) }
     }
 
+    /// Returns this error as one behind which a dataset's items follow in other places, so that they no longer belong to
+    /// the items of other datasets. If memory was lacking, the item comes again, and the error stays as it is.
+    pub(crate) fn shifting(self) -> Error {
+        match self {
+            error if error.status() == Status::ResourceExhausted => error,
+            error @ Error::Shifting(_) => error,
+            error => Error::Shifting(Box::new(error)),
+        }
+    }
+
+    /// Returns the error that [`Error::shifting`] was called on.
+    pub(crate) fn not_shifting(self) -> Error {
+        match self {
+            Error::Shifting(error) => *error,
+            error => error,
+        }
+    }
+
     /// This error without the name of an operation, and without the part in which it occurred.
     pub fn unnamed(&self) -> &Error {
         match self {
-            Error::Named { error, .. } | Error::Within { error, .. } => error.unnamed(),
+            Error::Shifting(error) | Error::Named { error, .. } | Error::Within { error, .. } => {
+                error.unnamed()
+            }
             error => error,
         }
     }
@@ -258,7 +282,9 @@ impl Error {
             Error::Internal(_) => Status::Internal,
             Error::Callback { status, .. } | Error::Rank { status, .. } => *status,
             Error::Replicas(failures) => failures.status(),
-            Error::Named { error, .. } | Error::Within { error, .. } => error.status(),
+            Error::Shifting(error) | Error::Named { error, .. } | Error::Within { error, .. } => {
+                error.status()
+            }
         }
     }
 }

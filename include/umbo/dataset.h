@@ -343,7 +343,11 @@ typedef struct umbo_shuffle_options {
   int64_t buffer_capacity;
   /** The seed of the orders, which are the same on every machine. */
   uint64_t seed;
-  /** 1: all passes and repetitions have the same order. 0: each has another one. */
+  /**
+   * 1: all passes and repetitions have the same order, as a take and a skip of the dataset need
+   * that divide it into training and test. 0: each has another one, also the passes of different
+   * iterators.
+   */
   int32_t keep_order_each_pass;
 } umbo_shuffle_options;
 
@@ -359,6 +363,12 @@ UMBO_DEFAULT(umbo_shuffle_options, UMBO_SHUFFLE_OPTIONS_INIT)
  *
  * A pass ends with the dataset that ends first. If another one is known to have more elements, the
  * log gets a warning.
+ *
+ * An element that fails is passed over as a whole: where element i of one dataset fails,
+ * umbo_iterator_next() does, and all datasets go on with element i + 1. A failure below a batch, a
+ * rebatch or a shuffle, or of a file that cannot be opened, shifts the elements behind it, so that
+ * they do not belong together any more: after the failure comes UMBO_STATUS_FAILED_PRECONDITION,
+ * which says so, and then the end. Zip first, and shuffle and batch the pairs.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_zip(
     int64_t count, const char *const *names, const umbo_dataset *const *datasets,
@@ -372,6 +382,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_zip(
  *
  * Over tensors and files the buffer holds row numbers of 8 bytes, elsewhere elements. A pass
  * allocates it.
+ *
+ * Shuffle before umbo_dataset_batch(): behind it, batches are shuffled, and each has the same
+ * elements in every pass. A umbo_dataset_cache() behind a shuffle keeps the order of the first pass
+ * for all.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shuffle(
     umbo_dataset **dataset, const umbo_shuffle_options *options);
@@ -386,6 +400,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shuffle(
  * Batches of tensors in their own order are views of the tensors; others are copies, for which the
  * elements are kept until the batch is complete. If an element fails, umbo_iterator_next() does,
  * and the elements before it are in the next batch.
+ *
+ * If the dataset has elements, but too few for a single batch with `drop_remainder`, the log gets a
+ * warning; in strict mode it is UMBO_STATUS_INVALID_ARGUMENT.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_batch(
     umbo_dataset **dataset, int64_t element_count, int32_t drop_remainder);
@@ -435,6 +452,15 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_prefetch(umbo_dataset **dataset,
  * Keeps the first elements.
  *
  * @param[in] count How many, 0 or more, or UMBO_ALL.
+ *
+ * A dataset that is shuffled anew in each pass has other first elements in each, and for each
+ * iterator. If a program takes and skips elements of one such dataset, as for training and test,
+ * the two have elements in common: the log gets a warning; in strict mode it is
+ * UMBO_STATUS_INVALID_ARGUMENT. `keep_order_each_pass` divides it.
+ *
+ * If a pass over the first elements of a cached dataset begins a second time, and no pass has
+ * reached the end of that dataset, the log gets a warning, since nothing is cached; in strict mode
+ * this is UMBO_STATUS_FAILED_PRECONDITION of the reset.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int64_t count);
 
@@ -445,6 +471,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int
  *
  * Those of ranges and slices are left out at once. Others are made when the first element is asked
  * for; their failures are those of umbo_iterator_next().
+ *
+ * A second pass over what is left of a dataset that is shuffled anew in each pass leaves out other
+ * elements than the first: the log gets a warning; in strict mode umbo_iterator_reset() returns
+ * UMBO_STATUS_FAILED_PRECONDITION. With umbo_dataset_take() of the same dataset it is as said
+ * there.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_skip(umbo_dataset **dataset, int64_t count);
 
@@ -455,14 +486,16 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_skip(umbo_dataset **dataset, int
  * @param[in] index 0 to `shard_count` - 1.
  *
  * Elements in between are left out: rows of arrays in their own order are not read, and other
- * elements are made and dropped.
+ * elements are made and dropped. Two shards of one dataset that is shuffled anew in each pass have
+ * elements in common, as with umbo_dataset_take().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shard(
     umbo_dataset **dataset, int64_t shard_count, int64_t index);
 
 /**
  * Keeps the elements of the first pass that reaches the end in memory, for later passes in that
- * order. If they do not fit, each pass makes its own.
+ * order, also if the dataset is shuffled. If they do not fit, or no pass reaches the end because a
+ * umbo_dataset_take() behind it stops before, each pass makes its own.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cache(umbo_dataset **dataset);
 
@@ -511,9 +544,10 @@ UMBO_ENUM(umbo_split) {
    */
   UMBO_SPLIT_CEIL = 0,
   /**
-   * The rows of all batches are one stream. In turn each replica takes its share of a full batch:
-   * of 9 rows over 4 replicas 3, 2, 2 and 2. At the end the first replicas get what is left. If
-   * nobody knows the size of a full batch, this is UMBO_SPLIT_CEIL.
+   * Each batch by itself: each replica gets its share of a full batch, of 9 rows over 4 replicas 3,
+   * 2, 2 and 2. Of a smaller batch each gets the same rows, as far as they exist: of a last batch
+   * of 6 in batches of 8, 2 replicas get 4 and 2. If nobody knows the size of a full batch, each
+   * batch is a full one.
    */
   UMBO_SPLIT_BALANCED = 1
 };
@@ -535,8 +569,9 @@ UMBO_ENUM(umbo_sharding) {
   UMBO_SHARDING_OFF = 1,
   /**
    * All ranks have the same dataset of umbo_dataset_from_files(), and each reads its own files:
-   * file i is that of rank i mod the number of ranks. Each rank splits its own rows over its
-   * replicas, as with UMBO_SPLIT_BALANCED, and the ranks go on as with UMBO_SHARDING_OFF.
+   * file i is that of rank i mod the number of ranks. The rows of a rank's files are one stream, of
+   * which its replicas take in turn what UMBO_SPLIT_BALANCED would give them of a full batch over
+   * all ranks. The ranks go on as with UMBO_SHARDING_OFF.
    *
    * umbo_strategy_distribute_dataset() returns UMBO_STATUS_INVALID_ARGUMENT if there are fewer
    * files than ranks, other sources, batches with fewer rows than replicas or an unknown number, or
@@ -553,9 +588,10 @@ typedef struct umbo_distribute_options {
   /** How batches are split. */
   umbo_split split;
   /**
-   * 1: a last step without a whole share for every replica is left out. 0: it comes with the rows
-   * there are; missing components have no rows, or are 0 where elements are scalars. With
-   * UMBO_SPLIT_CEIL each batch is a whole step.
+   * 1: steps without a whole share for every replica are left out; with UMBO_SPLIT_BALANCED these
+   * are all batches that are smaller than a full one, for any number of replicas. 0: they come with
+   * the rows there are; missing components have no rows, or are 0 where elements are scalars. With
+   * UMBO_SPLIT_CEIL, or without a known size of a full batch, each batch is a whole step.
    */
   int32_t drop_partial_step;
   /** 1: all components stay on CPU:0. 0: component k is on compute device k. */
@@ -610,14 +646,13 @@ typedef umbo_status (*umbo_dataset_fn)(
  * With one replica elements stay as they are. With several, each tensor becomes a per-replica
  * value with a component for each replica of this rank; elements must not contain scalars. The
  * elements know how many examples each replica has; umbo_gradients_submit() uses these numbers.
+ * Which batches come, and a position in them, does not depend on the number of replicas. On CPUs
+ * components are views of the batch.
  *
- * On CPUs components are views of the batch, except where UMBO_SPLIT_BALANCED joins rows of
- * several batches.
- *
- * Slices of arrays that are not batched, and elements that are batched twice, are rarely meant:
- * the log gets a warning, once for each dataset; with a strict strategy they are
- * UMBO_STATUS_INVALID_ARGUMENT. umbo_dataset_rebatch() makes batches of another size, or of slices
- * that are batches.
+ * Slices of arrays that are not batched, elements that are batched twice, and batches that were
+ * shuffled where the elements in them were not, are rarely meant: the log gets a warning, once for
+ * each dataset; with a strict strategy they are UMBO_STATUS_INVALID_ARGUMENT.
+ * umbo_dataset_rebatch() makes batches of another size, or of slices that are batches.
  *
  * All ranks give the same dataset, shuffled with the same seed, unless `sharding` says otherwise.
  */
@@ -672,13 +707,15 @@ static inline void umbo_distributed_dataset_release(
 /**
  * Gets the next element of a pass, and waits until it is there.
  *
- * @param[out] element The element. At the end of the pass, and in all later calls, it gets NULL.
+ * @param[out] element The element. At the end of the pass it gets NULL, and so it does in all later
+ *   calls before umbo_iterator_reset() begins the next pass. A thread that gets NULL twice in a row
+ *   is warned: a loop over several epochs that never resets makes only the first.
  * @return UMBO_OK, also at the end of the pass, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: elements are not as a transformation or a spec needs them.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: no element is lost; the next call tries again.
  * - UMBO_STATUS_FAILED_PRECONDITION: a function that this iterator calls; more than 32 iterators
  *   whose functions call each other; over a distributed dataset, a replica's callback or another
- *   strategy's scope.
+ *   strategy's scope; in strict mode, the second NULL in a row.
  * - Any other status of a function of the program or of a source of the dataset.
  *
  * After a failure the next call continues after the element that failed. An element that
@@ -690,6 +727,17 @@ static inline void umbo_distributed_dataset_release(
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_next(
     umbo_iterator *iterator, umbo_value **element);
 
+/**
+ * Finds out whether the pass has ended, so that the next element can only come after
+ * umbo_iterator_reset().
+ *
+ * @param[out] has_ended 1: umbo_iterator_next() has given NULL, or umbo_train_epoch() has stopped
+ *   at the end with `reset_iterator` 0. 0: it has not, even if no element is left.
+ * @return As umbo_iterator_next().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_has_ended(
+    umbo_iterator *iterator, int32_t *has_ended);
+
 /** Gets the spec of the elements. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_element_spec(
     const umbo_iterator *iterator, umbo_element_spec **spec);
@@ -698,6 +746,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_element_spec(
  * Starts a new pass from the beginning.
  *
  * @return As umbo_iterator_next().
+ *
+ * A loop over several epochs calls it at the end of each: the iterator stays at its end otherwise.
+ * umbo_train_epoch() does it by itself.
  *
  * The iterator keeps its memory and threads. If elements are made ahead, the function waits for the
  * one that is being made. A shuffled dataset has another order, unless its options say otherwise.

@@ -12,9 +12,9 @@ pub type umbo_split = i32;
 /// Each batch by itself: of r rows each of n replicas gets r / n, rounded up, until none are left. 9 rows over
 /// 4 replicas are 3, 3, 3 and 0.
 pub const UMBO_SPLIT_CEIL: umbo_split = 0;
-/// The rows of all batches are one stream. In turn each replica takes its share of a full batch: of 9 rows
-/// over 4 replicas 3, 2, 2 and 2. At the end the first replicas get what is left. If nobody knows the size
-/// of a full batch, this is UMBO_SPLIT_CEIL.
+/// Each batch by itself: each replica gets its share of a full batch, of 9 rows over 4 replicas 3, 2, 2 and 2. Of a
+/// smaller batch each gets the same rows, as far as they exist: of a last batch of 6 in batches of 8, 2 replicas get 4 and
+/// 2. If nobody knows the size of a full batch, each batch is a full one.
 pub const UMBO_SPLIT_BALANCED: umbo_split = 1;
 
 /// Which rows of batches each rank gets.
@@ -30,8 +30,9 @@ pub const UMBO_SHARDING_DATA: umbo_sharding = 0;
 /// `drop_partial_step` all end with the first.
 pub const UMBO_SHARDING_OFF: umbo_sharding = 1;
 /// All ranks have the same dataset of umbo_dataset_from_files(), and each reads its own files: file
-/// i is that of rank i mod the number of ranks. Each rank splits its own rows over its replicas, as
-/// with UMBO_SPLIT_BALANCED, and the ranks go on as with UMBO_SHARDING_OFF.
+/// i is that of rank i mod the number of ranks. The rows of a rank's files are one stream, of which its replicas take in
+/// turn what UMBO_SPLIT_BALANCED would give them of a full batch over all ranks. The ranks go on as with
+/// UMBO_SHARDING_OFF.
 ///
 /// umbo_strategy_distribute_dataset() returns UMBO_STATUS_INVALID_ARGUMENT if there are fewer files
 /// than ranks, other sources, batches with fewer rows than replicas or an unknown number, or a
@@ -51,9 +52,10 @@ constants! { Sharding {
 pub struct umbo_distribute_options {
     /// How batches are split.
     pub split: umbo_split,
-    /// 1: a last step without a whole share for every replica is left out. 0: it comes with the rows
-    /// there are; missing components have no rows, or are 0 where elements are scalars. With
-    /// UMBO_SPLIT_CEIL each batch is a whole step.
+    /// 1: steps without a whole share for every replica are left out; with UMBO_SPLIT_BALANCED these are all batches that
+    /// are smaller than a full one, for any number of replicas. 0: they come with the rows there are; missing
+    /// components have no rows, or are 0 where elements are scalars. With UMBO_SPLIT_CEIL, or without a known size of a
+    /// full batch, each batch is a whole step.
     pub drop_partial_step: i32,
     /// 1: all components stay on CPU:0. 0: component k is on compute device k.
     pub host_only: i32,
@@ -85,15 +87,13 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
 ///
 /// With one replica elements stay as they are. With several, each tensor becomes a per-replica
 /// value with a component for each replica of this rank; elements must not contain scalars. The
-/// elements know how many examples each replica has; umbo_gradients_submit() uses these numbers.
+/// elements know how many examples each replica has; umbo_gradients_submit() uses these numbers. Which batches come, and
+/// a position in them, does not depend on the number of replicas. On CPUs components are views of the batch.
 ///
-/// On CPUs components are views of the batch, except where UMBO_SPLIT_BALANCED joins rows of
-/// several batches.
-///
-/// Slices of arrays that are not batched, and elements that are batched twice, are rarely meant:
-/// the log gets a warning, once for each dataset; with a strict strategy they are
-/// UMBO_STATUS_INVALID_ARGUMENT. umbo_dataset_rebatch() makes batches of another size, or of slices
-/// that are batches.
+/// Slices of arrays that are not batched, elements that are batched twice, and batches that were shuffled where the
+/// elements in them were not, are rarely meant: the log gets a warning, once for each dataset; with a strict strategy
+/// they are UMBO_STATUS_INVALID_ARGUMENT. umbo_dataset_rebatch() makes batches of another size, or of slices that are
+/// batches.
 ///
 /// All ranks give the same dataset, shuffled with the same seed, unless `sharding` says otherwise.
 #[c_call(out(distributed), options(options), get(strategy), get(dataset))]

@@ -5,13 +5,15 @@ use super::prelude::*;
 
 /// Gets the next element of a pass, and waits until it is there.
 ///
-/// @param[out] element The element. At the end of the pass, and in all later calls, it gets NULL.
+/// @param[out] element The element. At the end of the pass it gets NULL, and so it does in all later calls before
+///   umbo_iterator_reset() begins the next pass. A thread that gets NULL twice in a row is warned: a loop over several
+///   epochs that never resets makes only the first.
 /// @return UMBO_OK, also at the end of the pass, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: elements are not as a transformation or a spec needs them.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: no element is lost; the next call tries again.
 /// - UMBO_STATUS_FAILED_PRECONDITION: a function that this iterator calls; more than 32 iterators
 ///   whose functions call each other; over a distributed dataset, a replica's callback or another
-///   strategy's scope.
+///   strategy's scope; in strict mode, the second NULL in a row.
 /// - Any other status of a function of the program or of a source of the dataset.
 ///
 /// After a failure the next call continues after the element that failed. An element that
@@ -26,6 +28,16 @@ pub fn umbo_iterator_next(iterator: *mut umbo_iterator, element: *mut *mut umbo_
     element.write(next.map_or(ptr::null_mut(), |next| handle.make(next)));
 }
 
+/// Finds out whether the pass has ended, so that the next element can only come after umbo_iterator_reset().
+///
+/// @param[out] has_ended 1: umbo_iterator_next() has given NULL, or umbo_train_epoch() has stopped at the end with
+///   `reset_iterator` 0. 0: it has not, even if no element is left.
+/// @return As umbo_iterator_next().
+#[c_call(out(has_ended), get(iterator))]
+pub fn umbo_iterator_has_ended(iterator: *mut umbo_iterator, has_ended: *mut i32) {
+    has_ended.write(iterator.has_ended()?.into());
+}
+
 /// Gets the spec of the elements.
 #[c_call(out(spec), get(iterator))]
 pub fn umbo_iterator_element_spec(
@@ -38,6 +50,9 @@ pub fn umbo_iterator_element_spec(
 /// Starts a new pass from the beginning.
 ///
 /// @return As umbo_iterator_next().
+///
+/// A loop over several epochs calls it at the end of each: the iterator stays at its end otherwise. umbo_train_epoch()
+/// does it by itself.
 ///
 /// The iterator keeps its memory and threads. If elements are made ahead, the function waits for the
 /// one that is being made. A shuffled dataset has another order, unless its options say otherwise.

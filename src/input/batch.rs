@@ -7,6 +7,7 @@ use crate::input::facts::{Batched, Facts, RowFacts};
 use crate::input::numbering::Numbering;
 use crate::input::pass::{Pass, Pipeline};
 use crate::input::stack::Stack;
+use crate::input::suspects::check_remainder;
 use crate::input::{batch_rows, gathered};
 use crate::values::Value;
 
@@ -19,9 +20,10 @@ impl Dataset {
     ///
     /// INVALID_ARGUMENT: a size below 1, elements of rank 8. While iterating: INVALID_ARGUMENT if the elements of a
     /// batch differ in shape (that batch is left out), and RESOURCE_EXHAUSTED if there is no memory for a batch. If an
-    /// element fails, the elements before it are in the next batch.
+    /// element fails, the elements before it are in the next batch. If the dataset has elements and they make no batch,
+    /// this is a warning and, in a strict process, INVALID_ARGUMENT.
     pub fn batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
-        self.then(Batch { batch: BatchParameters::new(size, drop_remainder)?, pads: false })
+        self.batched(Batch { batch: BatchParameters::new(size, drop_remainder)?, pads: false })
     }
 
     /// Makes batches of `size` elements, which are stacked along a new dimension 0. Each element is padded with zeros,
@@ -31,7 +33,12 @@ impl Dataset {
     /// INVALID_ARGUMENT: a size below 1, elements of rank 8. While iterating: INVALID_ARGUMENT if the elements of a
     /// batch differ in dtype or rank (they are left out), and RESOURCE_EXHAUSTED if there is no memory for a batch.
     pub fn padded_batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
-        self.then(Batch { batch: BatchParameters::new(size, drop_remainder)?, pads: true })
+        self.batched(Batch { batch: BatchParameters::new(size, drop_remainder)?, pads: true })
+    }
+
+    fn batched(&self, batch: Batch) -> Result<Dataset> {
+        check_remainder(batch.batch, self.cardinality())?;
+        self.then(batch)
     }
 }
 
@@ -51,6 +58,8 @@ impl Operation for Batch {
             None | Some(Batched::Never) => Batched::Once,
             Some(Batched::Once | Batched::Twice) => Batched::Twice,
         });
+        // Who pads sorts elements by length, perhaps, and shuffles batches of about the same lengths.
+        facts.order.batch(self.batch.size > 1 && !self.pads);
         Ok(facts)
     }
 

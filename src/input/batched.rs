@@ -1,9 +1,10 @@
-//! A check that the elements to distribute were batched exactly once.
+//! A check that the elements to distribute were batched exactly once, and shuffled before.
 
 use crate::error::{Error, Result};
 use crate::input::facts::{Batched, Facts};
 use crate::input::spec::ElementSpec;
 use crate::input::split::part_spec;
+use crate::input::suspects::check_shuffled_batches;
 use crate::observe::strict;
 
 /// Checks whether the elements are batches, as far as that is certain. If they are not, it warns.
@@ -28,7 +29,7 @@ pub(super) fn check_batches(facts: &Facts, replicas: usize, is_strict: bool) -> 
                  batches of another size. If that is meant, map the elements to what they are"
             )
         },
-        _ => return Ok(()),
+        _ => return check_shuffled_batches(&facts.order, is_strict),
     };
     strict::suspect(is_strict, |what| Error::invalid("dataset", what), what)
 }

@@ -1,7 +1,6 @@
 //! A dataset whose elements are made once and kept.
 
-use std::any::Any;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::error::memory::reserve;
 use crate::error::{Result, Status};
@@ -12,6 +11,7 @@ use crate::input::pass::{Item, Pass};
 use crate::input::position::{MOST_AGAIN, StateReader, StateWriter, unfit};
 use crate::input::reorder::Reorder;
 use crate::input::replay_log::{ReplayLog, SavedLog};
+use crate::input::suspects::FirstRound;
 use crate::observe::log::{self, Level};
 
 /// The items of a complete round.
@@ -20,9 +20,6 @@ struct CachedRound<T> {
     /// Where the input was when the round began.
     origin: StateWriter,
 }
-
-/// The first round that was completed: a [`CachedRound`].
-type FirstRound = Arc<OnceLock<Arc<dyn Any + Send + Sync>>>;
 
 impl Dataset {
     /// Keeps the elements in memory. The first pass that reaches the end keeps them, and every later pass yields them
@@ -36,7 +33,7 @@ impl Dataset {
     }
 }
 
-/// The state that all passes share. Its items are row numbers or elements, as the dataset's are.
+/// The state that all passes share: a [`CachedRound`], once there is one. Its items are row numbers or elements, as the dataset's are.
 #[derive(Clone, Default)]
 struct Cache(FirstRound);
 
@@ -48,6 +45,7 @@ impl Reorder for Cache {
     fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
         facts.reorder(input.cardinality);
         facts.rows.clone_from(&input.rows);
+        facts.order.cache(&self.0);
         Ok(())
     }
 
@@ -144,7 +142,10 @@ impl<T: Item> Pass<T> for CachePass<T> {
             self.next += usize::from(item.is_some());
             return Ok(item);
         }
+        // If the input panics, the round stays one that cannot be kept.
+        let failed = std::mem::replace(&mut self.failed, true);
         let next = self.replay.next(&mut *self.input);
+        self.failed = failed;
         if self.failed {
             self.replay.clear();
         }

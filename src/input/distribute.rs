@@ -14,7 +14,7 @@ use crate::input::file_shares::FileShare;
 use crate::input::gathered;
 use crate::input::in_step::{InStepPass, RankGroup};
 use crate::input::input_context::InputContext;
-use crate::input::iterator::PassIterator;
+use crate::input::iterator::{ElementsFor, PassIterator};
 use crate::input::local_replicas::LocalReplicas;
 use crate::input::numbering::Numbering;
 use crate::input::pass::{Pass, Pipeline};
@@ -22,7 +22,7 @@ use crate::input::position::Description;
 use crate::input::prefetch::ahead;
 use crate::input::round_robin::Deal;
 use crate::input::spec::ElementSpec;
-use crate::input::split::{Split, part_spec};
+use crate::input::split::{Shares, Split, part_spec};
 use crate::observe::log::{self, Level};
 use crate::strategy::Strategy;
 use crate::strategy::ranks::Ranks;
@@ -31,13 +31,12 @@ use crate::values::Value;
 /// Distributes the elements of `dataset`, which are global batches, over `replicas` replicas on `devices`. Replica k is
 /// on the k-th of them.
 ///
-/// With one replica, elements stay as they are, unless a last one that is not a full batch is to be left out
-/// ([`Splitting::Balanced`]). With more, each tensor of an element becomes a per-replica value. Its rows are split in
-/// order, as `options` says, by the number of rows that it actually has. Component k is the part of replica k. Parts
-/// may be empty; they keep dtype and rank. The tensors of one element may differ in their number of rows; each is split
-/// by its own number. Parts are views of the batch, so nothing is copied except parts of replicas on GPUs. Each tensor
-/// stores how many examples it holds ([`Tensor::examples`](crate::tensor::Tensor::examples)). Component k is on device
-/// k. All CPUs share one memory.
+/// The elements are the same for any number of replicas, and so are positions in them. With one replica, they stay as
+/// they are. With more, each tensor of an element becomes a per-replica value. Its rows are split in order, as `options`
+/// says. Component k is the part of replica k. Parts may be empty; they keep dtype and rank. The tensors of one element
+/// may differ in their number of rows; each is split by its own number. Parts are views of the batch, so nothing is
+/// copied except parts of replicas on GPUs. Each tensor stores how many examples it holds
+/// ([`Tensor::examples`](crate::tensor::Tensor::examples)). Component k is on device k. All CPUs share one memory.
 ///
 /// INVALID_ARGUMENT: no replicas; another number of devices; with several replicas, an element with a scalar, which
 /// cannot be split; options that contradict each other; in a strict process, elements that were batched twice or, with
@@ -62,34 +61,21 @@ fn distribute_to(
 ) -> Result<DistributedDataset> {
     let all = replicas.all;
     check_batches(dataset.facts(), all, is_strict)?;
-    let drops = options.drop_partial_step;
-    let spec = dataset.element_spec();
-    // With one replica, batches stay as they are, unless the last one is to be left out.
-    let stays = all == 1 && !(drops && spec.rows().is_none());
-    let size = dataset.facts().batch_size();
-    let size = size.filter(|&rows| options.splitting == Splitting::Balanced && rows > 0);
-    let (shares, cardinality) = match size.filter(|_| !stays) {
-        // An incomplete share is dropped together with the missing shares after it.
-        Some(rows) => {
-            let shares = dataset.rebatch(&balanced(rows, all), drops)?;
-            // Batches that are not full are joined.
-            let steps = match (dataset.cardinality(), spec.rows()) {
-                (Cardinality::Exact(1..), None) => Cardinality::Unknown,
-                (batches, _) => batches,
-            };
-            (shares, steps)
-        }
-        None => (dataset.clone(), dataset.cardinality()),
+    let full = dataset.facts().batch_size().filter(|_| options.splitting == Splitting::Balanced);
+    let batches = match full.filter(|_| options.drop_partial_step) {
+        Some(rows) => dataset.full_batches(rows)?,
+        None => dataset.clone(),
     };
     let spec = match all {
-        1 => shares.element_spec().clone(),
-        _ => spec.map(&mut |leaf| Ok(replicas.spec(part_spec(leaf, all)?)))?,
+        1 => batches.element_spec().clone(),
+        _ => batches.element_spec().map(&mut |leaf| Ok(replicas.spec(part_spec(leaf, all)?)))?,
     };
-    let way = match size {
-        Some(_) if all > 1 => Way::Deal { drop_partial_step: drops },
-        _ => Way::Split,
+    let shares = match options.splitting {
+        Splitting::Ceiling => Shares::Ceiling,
+        Splitting::Balanced => Shares::Balanced { full },
     };
-    DistributedDataset::new(shares, spec, cardinality, way, replicas, options)
+    let cardinality = batches.cardinality();
+    DistributedDataset::new(batches, spec, cardinality, Way::Split(shares), replicas, options)
 }
 
 /// Distributes as [`distribute`] does, over the replicas of `strategy` on its compute devices. Iterators then belong to
@@ -135,7 +121,7 @@ pub fn distribute_dataset(
 /// separate files. All ranks come to the same result.
 fn files_of_ranks<'a>(dataset: &'a Dataset, ranks: &Ranks) -> Result<(&'a Files, Vec<i64>)> {
     let (files, rows) = dataset.facts().files_for(ranks.size())?;
-    let shares = balanced(rows, ranks.num_replicas());
+    let shares = balanced_sizes(rows, ranks.num_replicas());
     let mut of_ranks = shares.as_slice();
     for (rank, &replicas) in ranks.replicas().iter().enumerate() {
         let (own, others) = of_ranks.split_at(replicas);
@@ -170,10 +156,10 @@ fn distribute_files(
 }
 
 /// The replicas' shares of a batch of `rows` rows. The larger shares come first.
-fn balanced(rows: usize, replicas: usize) -> Vec<i64> {
-    let (share, larger) = (rows / replicas, rows % replicas);
-    let shares = (0..replicas).map(|replica| share + usize::from(replica < larger));
-    shares.map(|share| share as i64).collect()
+fn balanced_sizes(rows: usize, replicas: usize) -> Vec<i64> {
+    let shares =
+        (0..replicas).map(|replica| Shares::Balanced { full: None }.part(rows, replica, replicas));
+    shares.map(|(start, stop)| (stop - start) as i64).collect()
 }
 
 /// Distributes a dataset each of whose elements is for one replica: in step s, replica k gets element s·n + k, where n
@@ -199,7 +185,10 @@ pub fn deal(
             Cardinality::Endless => true,
             Cardinality::Unknown => false,
         };
-    let way = if replicas == 1 { Way::Split } else { Way::Deal { drop_partial_step } };
+    let way = match replicas {
+        1 => Way::Split(Shares::Ceiling),
+        _ => Way::Deal { drop_partial_step },
+    };
     let replicas = LocalReplicas::of(devices);
     let spec = dataset.element_spec().map(&mut |leaf| {
         let leaf = if complete { leaf.clone() } else { leaf.with_rows(None) };
@@ -251,16 +240,16 @@ pub struct DistributedDataset {
     way: Way,
     replicas: LocalReplicas,
     read_ahead: usize,
-    /// The id of the strategy whose replicas get the elements, if it is known.
-    strategy: Option<u64>,
+    /// The strategy whose replicas get the elements, if it is known.
+    strategy: Option<ElementsFor>,
     /// The ranks that take elements together. Each has its own dataset.
     ranks: Option<RankGroup>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// Each element is split over all replicas.
-    Split,
+    /// Each element is split over all replicas, which get such shares.
+    Split(Shares),
     /// Each replica gets an element of its own.
     Deal { drop_partial_step: bool },
 }
@@ -292,7 +281,8 @@ impl DistributedDataset {
 
     /// The same dataset, for the replicas of `strategy`.
     fn for_strategy(self, strategy: &Strategy) -> DistributedDataset {
-        DistributedDataset { strategy: Some(strategy.id()), ..self }
+        let strategy = ElementsFor { id: strategy.id(), is_strict: strategy.is_strict() };
+        DistributedDataset { strategy: Some(strategy), ..self }
     }
 
     /// The structure of the elements. The number of rows is known if it is known of the batch and divides evenly.
@@ -335,8 +325,8 @@ impl Pipeline for DistributedDataset {
         let compared = replicas.among_ranks.then(|| self.description());
         let numbering = Numbering::new(compared.as_ref());
         let pass = match self.way {
-            Way::Split => {
-                let split = Split::new(spec, replicas);
+            Way::Split(shares) => {
+                let split = Split::new(spec, replicas, shares);
                 gathered::start(BatchParameters::of(1, false), spec, numbering, split, input)
             }
             Way::Deal { drop_partial_step } => {
@@ -361,7 +351,7 @@ impl Pipeline for DistributedDataset {
     fn describe(&self, to: &mut Description) {
         match self.way {
             // The batches are the same for any number of replicas.
-            Way::Split => to.stage("batches split over replicas".into()),
+            Way::Split(_) => to.stage("batches split over replicas".into()),
             Way::Deal { drop_partial_step } => {
                 let partial = if drop_partial_step { ", without a partial last step" } else { "" };
                 to.stage(format!("elements dealt to {} replicas{partial}", self.replicas.all));

@@ -13,9 +13,9 @@ pub enum Splitting {
     /// over 4 replicas are 3, 3, 3, 0.
     #[default]
     Ceiling,
-    /// The rows of all batches are one stream, from which the replicas take their shares of a full batch in turn,
-    /// larger shares first: batches of 9 over 4 replicas are 3, 2, 2, 2. The rows left over at the end go to the first
-    /// replicas. If the size of a full batch is not known, rows are split as with [`Splitting::Ceiling`].
+    /// Of a full batch all replicas get the same number of rows or, the first ones, one more: 9 rows over 4 replicas are
+    /// 3, 2, 2, 2. Of a smaller batch each replica gets the same rows, as far as these exist: 6 rows of batches of 8 over 2
+    /// replicas are 4, 2. If the size of a full batch is not known, each batch is a full one.
     Balanced,
 }
 
@@ -31,9 +31,9 @@ pub enum Sharding {
     /// rows.
     Off,
     /// The datasets of all ranks are the same list of files, and each rank reads only its own files: file i belongs to
-    /// rank i mod the number of ranks. The rows of a rank's batches are one stream, from which its replicas get their
-    /// shares of a batch, as with [`Splitting::Balanced`] over the replicas of all ranks. The ranks communicate for
-    /// each element and continue as with [`Sharding::Off`].
+    /// rank i mod the number of ranks. The rows of a rank's batches are one stream, from which its replicas take in turn
+    /// what they would get of a full batch with [`Splitting::Balanced`] over the replicas of all ranks. The ranks
+    /// communicate for each element and continue as with [`Sharding::Off`].
     File,
     /// [`Sharding::File`] if that is possible, and [`Sharding::Data`] if not.
     Auto,
@@ -44,9 +44,10 @@ pub enum Sharding {
 pub struct DistributeOptions {
     /// How many rows of a batch each replica gets.
     pub splitting: Splitting,
-    /// Whether a last step is left out if some replica lacks its element or a part of its share of a batch. If not, the
-    /// step is completed with components without rows (zero, where elements are scalars). With [`Splitting::Ceiling`]
-    /// each batch is a whole step.
+    /// Whether steps are left out in which some replica lacks its element or a part of its share of a full batch. If not,
+    /// they are completed with components without rows (zero, where elements are scalars). With [`Splitting::Balanced`],
+    /// these are the steps of all batches that are smaller than a full one, for any number of replicas; with
+    /// [`Splitting::Ceiling`], and if the size of a full batch is not known, each batch is a whole step.
     pub drop_partial_step: bool,
     /// Whether components stay on CPU:0 instead of going to the compute devices.
     pub keep_on_host: bool,

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::input::cardinality::Cardinality;
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
+use crate::input::suspects::OrderFacts;
 use crate::text::Text;
 
 /// The largest number of nested operations. Each one takes a part of the stack of the thread that iterates, makes an
@@ -32,6 +33,8 @@ pub(super) struct Facts {
     pub(super) files: Option<Files>,
     /// The arrays whose rows are the elements, if they are rows.
     pub(super) rows: Option<RowFacts>,
+    /// How they are ordered and kept.
+    pub(super) order: OrderFacts,
     /// How many operations are nested, the source included.
     pub(super) depth: usize,
     /// How many operations an iterator has, the sources included. An operation counts as often as it is used.
@@ -74,7 +77,8 @@ impl Facts {
     /// The facts of a source of elements like `spec`.
     pub(super) fn source(spec: ElementSpec, cardinality: Cardinality) -> Facts {
         let (batches, batched, files, rows) = (None, None, None, None);
-        Facts { spec, cardinality, batches, batched, files, rows, depth: 1, stages: 1 }
+        let order = OrderFacts::default();
+        Facts { spec, cardinality, batches, batched, files, rows, order, depth: 1, stages: 1 }
     }
 
     /// The facts of the rows of `arrays`.
@@ -108,7 +112,8 @@ impl Facts {
                      repeated, not joined with itself"
             ));
         }
-        Ok(Facts { depth: deepest + 1, stages, ..inputs[0].clone() })
+        let order = OrderFacts::of(inputs.iter().map(|input| &input.order));
+        Ok(Facts { depth: deepest + 1, stages, order, ..inputs[0].clone() })
     }
 
     /// The rows of a full batch, if the elements are batches and it is known before the first one.

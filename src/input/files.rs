@@ -267,7 +267,8 @@ impl FilesPass {
             while let Some(free) = self.open.iter().position(Option::is_none)
                 && let Some(place) = self.place.next(&mut *self.order)?
             {
-                let file = self.opened(place);
+                // Of a file that is left out nobody knows how many elements it has.
+                let file = self.opened(place).map_err(Error::shifting);
                 self.open[free] = Some(self.place.hold_if_no_memory(place, file)?);
             }
         }

@@ -1,7 +1,7 @@
 //! Passes that make each element of several elements of an input.
 
-use crate::error::Result;
 use crate::error::memory::reserve;
+use crate::error::{Error, Result};
 use crate::input::batch_parameters::BatchParameters;
 use crate::input::element_buffer::{BufferPool, ElementBuffer, Reusable};
 use crate::input::held::lacks_memory;
@@ -66,7 +66,11 @@ impl<M: Make> GatherPass<M> {
         while self.taken.len() < self.batch.size {
             // The memory is reserved first, so that no element is lost if there is none.
             reserve(&mut self.taken, 1, GATHERED)?;
-            let Some(element) = self.replay.next(&mut *self.input)? else { break };
+            let element = self.replay.next(&mut *self.input);
+            // The elements behind one that failed come a place earlier than they would have.
+            let element =
+                if self.batch.size > 1 { element.map_err(Error::shifting) } else { element };
+            let Some(element) = element? else { break };
             self.taken.push(element);
         }
         if !self.batch.keeps(self.taken.len()) {

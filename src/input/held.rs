@@ -1,16 +1,21 @@
 //! An item that was taken from an input but not yet used, because there was no memory for the result or because another
-//! input failed.
+//! input lacked memory.
 //!
 //! A call that fails for lack of memory loses nothing: the next call tries again with the same item. Until then, the
-//! position of the pass is before the item.
+//! position of the pass is before the item. After any other failure the item is passed over.
 
-use crate::error::{Result, Status};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::error::{Error, Result, Status};
+use crate::executor::pool::Outcome;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 
 /// The next item, if it was already taken.
 pub(super) struct Held<T> {
     item: Option<T>,
+    /// Whether the next item failed and is passed over ([`Held::fill_or_pass_over`]).
+    is_passed_over: bool,
     /// The position of the input before the item that it returned last.
     before: StateWriter,
 }
@@ -20,7 +25,8 @@ impl<T> Held<T> {
     pub(super) fn of(input: &dyn Pass<T>) -> Held<T> {
         let mut at = StateWriter::default();
         input.save(&mut at);
-        Held { item: None, before: StateWriter::with_room_of(&at) }
+        let before = StateWriter::with_room_of(&at);
+        Held { item: None, is_passed_over: false, before }
     }
 
     /// Holds the next item of `input`, unless one is held. Returns whether an item is held.
@@ -33,8 +39,27 @@ impl<T> Held<T> {
         Ok(self.item.is_some())
     }
 
+    /// As [`Held::fill`], for an item that belongs to the items of other inputs. If it fails, and not for lack of memory,
+    /// its place is held until [`Held::take`], so that the items that belong to it can be passed over, too.
+    pub(super) fn fill_or_pass_over(&mut self, input: &mut dyn Pass<T>) -> Result<Filled> {
+        if self.is_passed_over {
+            return Ok(Filled::Place);
+        }
+        // Unwind safety: a pass in which a panic occurred continues after it.
+        let failure = match catch_unwind(AssertUnwindSafe(|| self.fill(input))) {
+            Ok(Ok(true)) => return Ok(Filled::Place),
+            Ok(Ok(false)) => return Ok(Filled::End),
+            Ok(filled) if lacks_memory(&filled) => return filled.map(|_| Filled::End),
+            Ok(Err(error)) => Ok(error),
+            Err(panic) => Err(panic),
+        };
+        self.is_passed_over = true;
+        Ok(Filled::Failed(failure))
+    }
+
     /// Removes the held item and returns it.
     pub(super) fn take(&mut self) -> Option<T> {
+        self.is_passed_over = false;
         self.item.take()
     }
 
@@ -60,9 +85,9 @@ impl<T> Held<T> {
 
     /// Saves the position of the pass over `input`.
     pub(super) fn save(&self, input: &dyn Pass<T>, to: &mut StateWriter) {
-        match self.item {
-            Some(_) => to.extend(&self.before),
-            None => input.save(to),
+        match self.item.is_some() || self.is_passed_over {
+            true => to.extend(&self.before),
+            false => input.save(to),
         }
     }
 
@@ -72,15 +97,25 @@ impl<T> Held<T> {
         input: &mut dyn Pass<T>,
         from: &mut StateReader<'_>,
     ) -> Result<()> {
-        self.item = None;
+        self.take();
         input.restore(from)
     }
 
     /// Begins another round of `input`.
     pub(super) fn restart(&mut self, input: &mut dyn Pass<T>) -> Result<()> {
-        self.item = None;
+        self.take();
         input.restart()
     }
+}
+
+/// What [`Held::fill_or_pass_over`] has brought.
+pub(super) enum Filled {
+    /// The next item, or its place if it failed in an earlier call.
+    Place,
+    /// The input has ended.
+    End,
+    /// The next item has failed.
+    Failed(Outcome<Error>),
 }
 
 /// Whether the call failed for lack of memory, so that another attempt may succeed.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ThreadId;
 
 use parking_lot::{FairMutex, FairMutexGuard};
 
@@ -11,7 +12,7 @@ use crate::input::position::{Description, StateReader, StateWriter};
 use crate::input::position_text;
 use crate::input::spec::ElementSpec;
 use crate::input::work::{self, InsideGuard, WorkNode};
-use crate::observe::{self, Phase};
+use crate::observe::{self, Phase, strict};
 use crate::strategy::context::require_cross_replica;
 use crate::values::Value;
 
@@ -29,6 +30,8 @@ pub struct PassIterator {
     strategy: Option<u64>,
     /// Whether several ranks communicate for each element, and so learn of each other's failures.
     pub(crate) spans_ranks: bool,
+    /// Whether that strategy is strict.
+    is_strict: bool,
     /// True until the caller notes that the pass has begun.
     begins: AtomicBool,
     spec: ElementSpec,
@@ -39,6 +42,10 @@ pub struct PassIterator {
 struct NextElement {
     pass: Box<dyn Pass<Value>>,
     ended: bool,
+    /// The thread that was told the end.
+    told: Option<ThreadId>,
+    /// Whether the program was warned that a thread was told it twice.
+    is_warned: bool,
     /// How many requests were made.
     asked: u64,
     /// The position before the element that a step has taken last.
@@ -51,7 +58,9 @@ impl NextElement {
     fn new(pass: Box<dyn Pass<Value>>, ended: bool) -> NextElement {
         let mut at = StateWriter::default();
         pass.save(&mut at);
-        NextElement { pass, ended, asked: 0, before: StateWriter::with_room_of(&at), again: None }
+        let before = StateWriter::with_room_of(&at);
+        let (told, is_warned) = (None, false);
+        NextElement { pass, ended, told, is_warned, asked: 0, before, again: None }
     }
 
     /// Saves the position.
@@ -64,10 +73,17 @@ impl NextElement {
         if self.ended {
             return Ok(None);
         }
-        let element = self.pass.next()?;
+        let element = self.pass.next().map_err(Error::not_shifting)?;
         self.ended = element.is_none();
         Ok(element)
     }
+}
+
+/// The strategy for whose replicas elements are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ElementsFor {
+    pub(super) id: u64,
+    pub(super) is_strict: bool,
 }
 
 /// An element for a step. A step that has no effect gives it back ([`PassIterator::give_back`]).
@@ -78,19 +94,21 @@ pub(crate) struct LentElement {
 
 impl PassIterator {
     /// An iterator at the beginning of a new pass of `pipeline`. Its elements are like `spec`. They are for the
-    /// replicas of the strategy with this id, if there is one. If `spans_ranks`, several ranks communicate for each of
-    /// them. The iterator is counted, so that the next one has another order if the dataset is shuffled.
+    /// replicas of `strategy`, if there is one. If `spans_ranks`, several ranks communicate for each of them. The
+    /// iterator is counted, so that the next one has another order if the dataset is shuffled.
     pub(super) fn new(
         pipeline: Arc<dyn Pipeline>,
         spec: ElementSpec,
-        strategy: Option<u64>,
+        strategy: Option<ElementsFor>,
         spans_ranks: bool,
     ) -> Result<PassIterator> {
         let mut pass = pipeline.start()?;
         pass.announce();
         let (node, work) = (WorkNode::new(), FairMutex::new(NextElement::new(pass, false)));
         let begins = AtomicBool::new(true);
-        Ok(PassIterator { node, work, strategy, spans_ranks, begins, spec, pipeline })
+        let is_strict = strategy.is_some_and(|strategy| strategy.is_strict);
+        let strategy = strategy.map(|strategy| strategy.id);
+        Ok(PassIterator { node, work, strategy, spans_ranks, is_strict, begins, spec, pipeline })
     }
 
     /// The id of the strategy for whose replicas the elements are distributed, if they are.
@@ -126,7 +144,9 @@ impl PassIterator {
     /// Once an element and all that was made from it are dropped, its memory is used for a later element. After an
     /// error the call may be repeated; it continues after what failed.
     ///
-    /// Errors are those of the sources and transformations. FAILED_PRECONDITION
+    /// Errors are those of the sources and transformations. A thread that was given the end and asks again, without a
+    /// reset, is told so once, since a loop over several passes would do nothing from the second one on; in a strict
+    /// process and for a strict strategy this is FAILED_PRECONDITION. FAILED_PRECONDITION also
     /// - in a function that this iterator has called, on whatever thread (a generator, a mapped function, the release
     ///   of an element), since the call would wait for itself;
     /// - if elements are distributed for a strategy: inside of a replica's callback and in the context of another
@@ -137,7 +157,37 @@ impl PassIterator {
         let (_inside, mut work) = self.take("asked for an element")?;
         work.asked += 1;
         work.again = None;
-        work.next()
+        let next = work.next()?;
+        if next.is_none() {
+            self.tell_end(&mut work)?;
+        }
+        Ok(next)
+    }
+
+    /// Notes that this thread is given the end, and warns if it was given this end before. A thread that shares the
+    /// iterator with others may be given an end that another one has found.
+    fn tell_end(&self, work: &mut NextElement) -> Result<()> {
+        let this = std::thread::current().id();
+        if work.told.replace(this) != Some(this) {
+            return Ok(());
+        }
+        let is_warned = std::mem::replace(&mut work.is_warned, true);
+        if is_warned && !self.is_strict && !strict::is_on() {
+            return Ok(());
+        }
+        strict::suspect(self.is_strict, Error::precondition, || {
+            "the pass has ended, and its iterator is asked for an element once more without a reset, and has none: in a \
+             loop over several passes all but the first would be empty; reset the iterator at the end of each pass"
+                .to_owned()
+        })
+    }
+
+    /// Whether the pass has ended, so that a reset begins the next one. It is false before the end was returned once.
+    /// FAILED_PRECONDITION as for [`PassIterator::next`].
+    pub fn has_ended(&self) -> Result<bool> {
+        self.check_context()?;
+        let (_inside, work) = self.take("asked whether its pass has ended")?;
+        Ok(work.ended && work.again.is_none())
     }
 
     /// The next element, as with [`PassIterator::next`], for a step. The step may give the element back; it is then the
@@ -180,7 +230,7 @@ impl PassIterator {
         self.begins.store(true, Ordering::Relaxed);
         let (_inside, mut work) = self.take("reset")?;
         work.asked += 1;
-        (work.ended, work.again) = (false, None);
+        (work.ended, work.told, work.again) = (false, None, None);
         work.pass.restart()
     }
 
@@ -226,7 +276,7 @@ impl PassIterator {
         let mut pass = self.pipeline.start()?;
         let mut reader = StateReader::new(&numbers);
         let ended = reader.flag()?;
-        pass.restore(&mut reader)?;
+        pass.restore(&mut reader).map_err(Error::not_shifting)?;
         reader.end()?;
         Ok(PreparedPosition { iterator: self, next: NextElement::new(pass, ended) })
     }

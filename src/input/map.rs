@@ -83,6 +83,7 @@ impl Operation for Map {
         // The result for a batch is assumed to be a batch with the same number of rows.
         facts.set_file_rows(inputs[0].rows_of_batches());
         facts.replace(self.spec.clone());
+        facts.order.forget_batches();
         Ok(facts)
     }
 

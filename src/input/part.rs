@@ -1,6 +1,6 @@
 //! Parts of a dataset: the first elements, all others, or every n-th.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
@@ -8,24 +8,33 @@ use crate::input::facts::Facts;
 use crate::input::pass::{Item, Pass};
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::reorder::Reorder;
+use crate::input::suspects::{PartDoubts, PartKind};
 
 impl Dataset {
     /// The first `count` elements, or all if there are fewer or if `count` is -1. INVALID_ARGUMENT if it is less than
     /// -1.
+    ///
+    /// These are warnings and, in a strict process, errors: a take and a skip of one dataset that is shuffled anew in each
+    /// pass (INVALID_ARGUMENT), and another pass over the first elements of a cached dataset of which no pass has reached
+    /// the end, so that nothing is cached (FAILED_PRECONDITION of the reset).
     pub fn take(&self, count: i64) -> Result<Dataset> {
-        self.then(Part { count: count_or_all(count)?, ..Part::ALL })
+        self.part_of(Part { count: count_or_all(count)?, ..Part::ALL })
     }
 
     /// All elements except the first `count`. None are left if there are no more than `count`, or if it is -1. Skipping
     /// in ranges and in rows of arrays takes no time; other elements are made and dropped. INVALID_ARGUMENT if `count`
     /// is less than -1.
+    ///
+    /// These are warnings and, in a strict process, errors: a take and a skip of one dataset that is shuffled anew in each
+    /// pass (INVALID_ARGUMENT), and another pass behind the first elements of such a dataset, which leaves out others
+    /// (FAILED_PRECONDITION of the reset).
     pub fn skip(&self, count: i64) -> Result<Dataset> {
         match count_or_all(count)? {
             // The result is empty. It does not iterate over the dataset, which may be endless.
-            u64::MAX => self.then(Part { count: 0, ..Part::ALL }),
+            u64::MAX => self.part_of(Part { count: 0, ..Part::ALL }),
             first => match self.op().behind(first) {
                 Some(rest) => Dataset::of(rest, &[]),
-                None => self.then(Part { first, ..Part::ALL }),
+                None => self.part_of(Part { first, ..Part::ALL }),
             },
         }
     }
@@ -33,12 +42,21 @@ impl Dataset {
     /// The elements at positions `index`, `index + shards`, `index + 2 * shards`, ...: one of `shards` parts of the
     /// dataset. The other parts have the other indices.
     ///
-    /// INVALID_ARGUMENT: less than one shard, an index that is not in [0, shards).
+    /// INVALID_ARGUMENT: less than one shard, an index that is not in [0, shards). Two shards of one dataset that is
+    /// shuffled anew in each pass are a warning and, in a strict process, INVALID_ARGUMENT.
     pub fn shard(&self, shards: i64, index: i64) -> Result<Dataset> {
         let every = in_range("shard_count", shards, 1.., "1 or more")?;
         let first =
             in_range("index", index, 0..shards, format_args!("in [0, {shards}), the shards"))?;
-        self.then(Part { first, every, ..Part::ALL })
+        self.part_of(Part { first, every, ..Part::ALL })
+    }
+
+    fn part_of(&self, part: Part) -> Result<Dataset> {
+        let order = &self.facts().order;
+        if let Some(kind) = part.kind() {
+            order.part(kind)?;
+        }
+        self.then(PartOf { part, doubts: PartDoubts::of(part.kind(), order) })
     }
 }
 
@@ -61,11 +79,28 @@ struct Part {
 
 impl Part {
     const ALL: Part = Part { first: 0, every: 1, count: u64::MAX };
+
+    /// Which part it is, if it is neither all nor nothing.
+    fn kind(&self) -> Option<PartKind> {
+        match *self {
+            Part::ALL | Part { count: 0, .. } => None,
+            Part { first: 0, every: 1, .. } => Some(PartKind::First),
+            Part { every: 1, .. } => Some(PartKind::Rest),
+            Part { first, every, .. } => Some(PartKind::Shard(every, first)),
+        }
+    }
 }
 
-impl Reorder for Part {
+/// The operation.
+#[derive(Clone)]
+struct PartOf {
+    part: Part,
+    doubts: PartDoubts,
+}
+
+impl Reorder for PartOf {
     fn words(&self) -> String {
-        match *self {
+        match self.part {
             Part { first: 0, every: 1, count } => format!("the first {count}"),
             Part { first, every: 1, .. } => format!("all but the first {first}"),
             Part { first, every, .. } => format!("shard {first} of {every}"),
@@ -73,7 +108,7 @@ impl Reorder for Part {
     }
 
     fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
-        let Part { first, every, count } = *self;
+        let Part { first, every, count } = self.part;
         facts.reorder(match input.cardinality {
             Cardinality::Exact(all) => {
                 Cardinality::Exact(all.saturating_sub(first).div_ceil(every).min(count))
@@ -82,11 +117,14 @@ impl Reorder for Part {
             Cardinality::Unknown if count == 0 => Cardinality::Exact(0),
             same => same,
         });
+        if self.part.kind().is_some() {
+            facts.order.forget_shuffle();
+        }
         if every == 1 {
             facts.take_rows(input, first..first.saturating_add(count))?;
         }
-        if *self != Part::ALL {
-            facts.need_all_files(match *self {
+        if self.part != Part::ALL {
+            facts.need_all_files(match self.part {
                 Part { first: 0, every: 1, .. } => "take",
                 Part { every: 1, .. } => "skip",
                 _ => "shard",
@@ -96,7 +134,8 @@ impl Reorder for Part {
     }
 
     fn pass<T: Item>(&self, _count: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
-        Box::new(PartPass { part: *self, skip: self.first, left: self.count, input })
+        let PartOf { part, doubts } = self.clone();
+        Box::new(PartPass { part, skip: part.first, left: part.count, doubts, input })
     }
 }
 
@@ -106,6 +145,7 @@ struct PartPass<T> {
     skip: u64,
     /// How many items of this part are left, at most.
     left: u64,
+    doubts: PartDoubts,
     input: Box<dyn Pass<T>>,
 }
 
@@ -115,7 +155,11 @@ impl<T: Send> Pass<T> for PartPass<T> {
             return Ok(None);
         }
         while self.skip > 0 {
-            if self.input.next()?.is_none() {
+            // An element that cannot be skipped is not counted.
+            let skipped = self.input.next();
+            let skipped =
+                if self.part.every > 1 { skipped.map_err(Error::shifting) } else { skipped };
+            if skipped?.is_none() {
                 return Ok(None);
             }
             self.skip -= 1;
@@ -128,6 +172,7 @@ impl<T: Send> Pass<T> for PartPass<T> {
     }
 
     fn restart(&mut self) -> Result<()> {
+        self.doubts.check_again(self.skip == 0, self.left == 0)?;
         (self.skip, self.left) = (self.part.first, self.part.count);
         self.input.restart()
     }

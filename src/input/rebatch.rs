@@ -73,6 +73,7 @@ impl Operation for Rebatch {
     fn facts(&self, inputs: &[&Facts]) -> Result<Facts> {
         let (first, mut facts) = (inputs[0], Facts::above(inputs)?);
         facts.replace(self.spec(&first.spec)?);
+        facts.order.batch(false);
         facts.cardinality = first.cardinality.of_unknown_end();
         facts.set_file_rows(self.rows());
         facts.batched =
@@ -173,7 +174,9 @@ impl RebatchPass {
             // Once the idle elements of this pass are released, the input can use the memory of the batches they
             // referred to.
             self.pool.release_idle();
-            let Some(batch) = self.replay.next_apart(&mut *self.input)? else { break };
+            // The rows behind a batch that failed come earlier than they would have.
+            let batch = self.replay.next_apart(&mut *self.input).map_err(Error::shifting)?;
+            let Some(batch) = batch else { break };
             match rows_of(&batch, &self.leaves) {
                 Ok(more @ 1..) => {
                     self.batches.push_back((batch, more));
@@ -181,7 +184,7 @@ impl RebatchPass {
                 }
                 failed => {
                     self.replay.forget_last();
-                    failed?;
+                    failed.map_err(Error::shifting)?;
                 }
             }
         }

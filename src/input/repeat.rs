@@ -1,6 +1,6 @@
 //! Repetition of a dataset.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
@@ -38,6 +38,7 @@ impl Reorder for Repeat {
                 once.checked_mul(rounds).map_or(Cardinality::Unknown, Cardinality::Exact)
             }
         });
+        facts.order.forget_shuffle();
         Ok(())
     }
 
@@ -80,7 +81,8 @@ impl<T: Send> Pass<T> for RepeatPass<T> {
                 self.empty = false;
                 return Ok(Some(item));
             }
-            self.turn_over()?;
+            // No item of the round takes the place of this failure.
+            self.turn_over().map_err(Error::shifting)?;
         }
         Ok(None)
     }

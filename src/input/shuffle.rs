@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::error::{Result, memory};
+use crate::error::{Error, Result, memory};
 use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
@@ -101,6 +101,7 @@ impl Reorder for Shuffle {
 
     fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
         facts.reorder(input.cardinality);
+        facts.order.shuffle(!self.keep_order, self.limit == usize::MAX);
         Ok(())
     }
 
@@ -164,7 +165,8 @@ impl<T: Send> ShufflePass<T> {
         while self.buffer.len() < self.shuffle.limit {
             // The memory is reserved first, so that no item is lost if there is none.
             memory::reserve(&mut self.buffer, 1, SHUFFLED)?;
-            match self.replay.next(&mut *self.input)? {
+            // The order is that of the other elements alone.
+            match self.replay.next(&mut *self.input).map_err(Error::shifting)? {
                 Some(item) => self.buffer.push(item),
                 None => {
                     self.input_ended = true;
@@ -228,7 +230,10 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
         if self.buffer.is_empty() {
             return Ok(None);
         }
-        let successor = if self.input_ended { None } else { self.replay.next(&mut *self.input)? };
+        let successor = match self.input_ended {
+            true => None,
+            false => self.replay.next(&mut *self.input).map_err(Error::shifting)?,
+        };
         self.input_ended = successor.is_none();
         self.drawn += 1;
         Ok(Some(draw(&mut self.random, &mut self.buffer, successor)))

@@ -15,17 +15,48 @@ use crate::tensor::origin::BatchShare;
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
-/// Splits batches by Rule A: with c = ⌈rows / replicas⌉, replica k gets rows [k·c, (k+1)·c), as far as these rows
-/// exist. A single replica gets the whole batch.
+/// Which rows of a batch each replica gets. A single replica gets the whole batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shares {
+    /// Rule A: with c = ⌈rows / replicas⌉, replica k gets rows [k·c, (k+1)·c), as far as these rows exist.
+    Ceiling,
+    /// Of a batch of `full` rows all replicas get the same number of rows or, the first ones, one more. Of a smaller
+    /// batch each gets the same rows, as far as they exist. Without the number, each batch is a full one.
+    Balanced { full: Option<usize> },
+}
+
+impl Shares {
+    /// The rows [start, stop) of `rows` that replica `replica` of `replicas` gets.
+    pub(super) fn part(self, rows: usize, replica: usize, replicas: usize) -> (usize, usize) {
+        let (start, stop) = match self {
+            Shares::Ceiling => {
+                let size = rows.div_ceil(replicas);
+                // The arithmetic saturates, because the distance past the end does not matter.
+                let start = replica.saturating_mul(size);
+                (start, start.saturating_add(size))
+            }
+            Shares::Balanced { full } => {
+                let full = full.unwrap_or(0).max(rows);
+                let (size, larger) = (full / replicas, full % replicas);
+                let start = |replica: usize| replica * size + replica.min(larger);
+                (start(replica), start(replica + 1))
+            }
+        };
+        (start.min(rows), stop.min(rows))
+    }
+}
+
+/// Splits batches.
 pub(super) struct Split {
     leaves: Leaves,
     replicas: LocalReplicas,
+    shares: Shares,
 }
 
 impl Split {
     /// Splits batches into elements like `spec`.
-    pub(super) fn new(spec: &ElementSpec, replicas: &LocalReplicas) -> Split {
-        Split { leaves: Leaves::of(spec), replicas: replicas.clone() }
+    pub(super) fn new(spec: &ElementSpec, replicas: &LocalReplicas, shares: Shares) -> Split {
+        Split { leaves: Leaves::of(spec), replicas: replicas.clone(), shares }
     }
 }
 
@@ -39,11 +70,11 @@ impl Make for Split {
         buffer: &mut ElementBuffer,
     ) -> Result<()> {
         let _split = observe::span(Phase::Split);
-        let Split { leaves, replicas } = self;
+        let Split { leaves, replicas, shares } = self;
         let count = replicas.devices.len();
         buffer.fill(&mut |number, slot| {
             let whole = leaves.tensor(&batches[0], number / count)?;
-            make_part(slot.tensor, whole, number % count, replicas, numbering)
+            make_part(slot.tensor, whole, (number % count, *shares), replicas, numbering)
         })
     }
 }
@@ -62,7 +93,7 @@ pub(super) fn part_spec(leaf: &LeafSpec, replicas: usize) -> Result<LeafSpec> {
 
 /// The number of rows that each of `replicas` replicas gets when a batch of `rows` rows is split by Rule A.
 pub fn part_sizes(rows: usize, replicas: usize) -> Vec<usize> {
-    let sizes = (0..replicas).map(|replica| part(rows, replica, replicas));
+    let sizes = (0..replicas).map(|replica| Shares::Ceiling.part(rows, replica, replicas));
     sizes.map(|(start, stop)| stop - start).collect()
 }
 
@@ -136,7 +167,7 @@ pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
         }
         let part_of = |replica| {
             let mut part = Tensor::uninitialized(whole.dtype(), Shape::new(&[0])?, DeviceId::HOST)?;
-            make_part(&mut part, whole, replica, replicas, numbering)?;
+            make_part(&mut part, whole, (replica, Shares::Ceiling), replicas, numbering)?;
             Ok(part)
         };
         match replicas.devices.len() {
@@ -144,14 +175,6 @@ pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
             count => Value::per_replica((0..count).map(part_of).collect::<Result<_>>()?),
         }
     })
-}
-
-/// The rows [start, stop) of `rows` that replica `replica` of `replicas` gets.
-fn part(rows: usize, replica: usize, replicas: usize) -> (usize, usize) {
-    let size = rows.div_ceil(replicas);
-    // The arithmetic saturates, because the distance past the end does not matter.
-    let start = replica.saturating_mul(size).min(rows);
-    (start, start.saturating_add(size).min(rows))
 }
 
 /// How many examples a tensor holds: its number of rows, or 1 for a scalar.
@@ -163,7 +186,7 @@ pub(super) fn examples(tensor: &Tensor) -> u64 {
 fn make_part(
     component: &mut Tensor,
     whole: &Tensor,
-    replica: usize,
+    (replica, shares): (usize, Shares),
     replicas: &LocalReplicas,
     numbering: &Numbering,
 ) -> Result<()> {
@@ -175,7 +198,7 @@ fn make_part(
     let rows = whole.shape().first().copied().ok_or_else(|| {
         invalid!("dataset", "a scalar in an element, which cannot be split over replicas")
     })?;
-    let (start, stop) = part(rows, replicas.first + replica, replicas.all);
+    let (start, stop) = shares.part(rows, replicas.first + replica, replicas.all);
     let (layout, offset) = whole.layout().slice(0, start, stop, 1)?;
     let share = Some(numbering.share((stop - start) as u64, rows as u64));
     element_buffer::view(component, whole, layout, offset, device, share)
@@ -183,6 +206,13 @@ fn make_part(
 
 #[cfg(test)]
 mod tests {
+    use super::Shares;
+
+    fn sizes(shares: Shares, rows: usize, replicas: usize) -> Vec<usize> {
+        let parts = (0..replicas).map(|replica| shares.part(rows, replica, replicas));
+        parts.map(|(start, stop)| stop - start).collect()
+    }
+
     #[test]
     fn rule_a_sizes() {
         let table: [(usize, usize, &[usize]); 8] = [
@@ -196,9 +226,28 @@ mod tests {
             (8, 4, &[2, 2, 2, 2]),
         ];
         for (rows, replicas, expected) in table {
-            let parts = (0..replicas).map(|replica| super::part(rows, replica, replicas));
-            let sizes: Vec<_> = parts.map(|(start, stop)| stop - start).collect();
-            assert_eq!(sizes, expected, "{rows} rows over {replicas} replicas");
+            let came = sizes(Shares::Ceiling, rows, replicas);
+            assert_eq!(came, expected, "{rows} rows over {replicas} replicas");
+        }
+    }
+
+    #[test]
+    fn balanced_sizes() {
+        let table: [(usize, Option<usize>, usize, &[usize]); 9] = [
+            (9, Some(9), 4, &[3, 2, 2, 2]),
+            (6, Some(8), 2, &[4, 2]),
+            (1, Some(4), 2, &[1, 0]),
+            (5, Some(9), 4, &[3, 2, 0, 0]),
+            (2, Some(2), 4, &[1, 1, 0, 0]),
+            (0, Some(8), 3, &[0, 0, 0]),
+            (6, None, 4, &[2, 2, 1, 1]),
+            // More rows than a full batch is said to have.
+            (9, Some(8), 2, &[5, 4]),
+            (7, Some(8), 1, &[7]),
+        ];
+        for (rows, full, replicas, expected) in table {
+            let came = sizes(Shares::Balanced { full }, rows, replicas);
+            assert_eq!(came, expected, "{rows} rows of {full:?} over {replicas} replicas");
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Combines several datasets side by side.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::executor::pool::Outcome;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Operation};
 use crate::input::element_buffer::{BufferPool, Reusable, in_use};
 use crate::input::facts::{Facts, RowFacts, common_batch_size, common_batched};
-use crate::input::held::Held;
+use crate::input::held::{Filled, Held};
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::slices::Arrays;
@@ -22,6 +24,11 @@ impl Dataset {
     /// Element i consists of element i of each dataset: a tuple or, with `names`, a struct whose fields have these
     /// names. The dataset ends with the first input that ends. If other inputs have more elements, these are left out,
     /// which the log reports if the numbers are known.
+    ///
+    /// If element i of one dataset fails, element i of all datasets is passed over, and the first failure is returned. A
+    /// failure of an operation that puts several elements together or in another order (a batch, a rebatch, a shuffle, a
+    /// file that cannot be opened) shifts the elements behind it. It is returned, too; then FAILED_PRECONDITION, since
+    /// the elements that follow do not belong together, and then the end. After RESOURCE_EXHAUSTED nothing is lost.
     ///
     /// INVALID_ARGUMENT: no datasets, another number of names than of datasets, a name twice.
     pub fn zip(datasets: &[Dataset], names: Option<&[&str]>) -> Result<Dataset> {
@@ -72,7 +79,8 @@ impl Operation for Zip {
             zip: self.clone(),
             inputs,
             taken,
-            ended: false,
+            failure: None,
+            state: State::Paired,
             nothing: Value::Tensor(Tensor::scalar(0u8)?),
             pool: BufferPool::new(),
         };
@@ -135,26 +143,82 @@ fn shorter(one: Cardinality, other: Cardinality) -> Cardinality {
 struct ZipPass {
     zip: Zip,
     inputs: Vec<Box<dyn Pass<Value>>>,
-    /// The inputs' items for the current element. They stay if another input fails, so that the inputs stay in step.
+    /// The inputs' items for the current element. They stay if another input lacks memory, so that the inputs stay in
+    /// step.
     taken: Vec<Held<Value>>,
-    ended: bool,
+    /// The first failure among these items. It is returned once all inputs have passed theirs over.
+    failure: Option<Outcome<Error>>,
+    state: State,
     nothing: Value,
     pool: BufferPool<Zipped>,
 }
 
+/// What may follow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The next items of the inputs belong together.
+    Paired,
+    /// An input's items were shifted by a failure, which was returned.
+    Shifted,
+    Ended,
+}
+
+impl State {
+    const ALL: [State; 3] = [State::Paired, State::Shifted, State::Ended];
+}
+
+impl ZipPass {
+    /// Takes the next item of each input, and notes the first failure. Returns whether there is an item of each, or its
+    /// failure. If an input lacks memory, the next call tries again with it.
+    fn fill(&mut self) -> Result<bool> {
+        for (input, taken) in self.inputs.iter_mut().zip(&mut self.taken) {
+            match taken.fill_or_pass_over(&mut **input)? {
+                Filled::Place => {}
+                Filled::End => return Ok(false),
+                Filled::Failed(failure) => drop(self.failure.get_or_insert(failure)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Drops the items of the current element.
+    fn pass_over(&mut self) {
+        self.taken.iter_mut().for_each(|taken| drop(taken.take()));
+    }
+
+    /// The failure, after which the next items follow if they still belong together.
+    fn failed(&mut self, failure: Outcome<Error>) -> Error {
+        let error = failure.unwrap_or_else(|panic| resume_unwind(panic));
+        if matches!(error, Error::Shifting(_))
+            && self.inputs.len() > 1
+            && self.state == State::Paired
+        {
+            self.state = State::Shifted;
+        }
+        error
+    }
+}
+
 impl Pass<Value> for ZipPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        if self.ended {
-            return Ok(None);
+        match self.state {
+            State::Paired => {}
+            State::Shifted => {
+                self.state = State::Ended;
+                return Err(shifted());
+            }
+            State::Ended => return Ok(None),
         }
         // Once the idle elements of this pass are released, the inputs can use the memory that they held.
         self.pool.release_idle();
-        for (input, taken) in self.inputs.iter_mut().zip(&mut self.taken) {
-            if !taken.fill(&mut **input)? {
-                self.ended = true;
-                self.taken.iter_mut().for_each(|taken| drop(taken.take()));
-                return Ok(None);
-            }
+        let is_whole = self.fill()?;
+        if !is_whole {
+            self.state = State::Ended;
+        }
+        let failure = self.failure.take();
+        if !is_whole || failure.is_some() {
+            self.pass_over();
+            return failure.map_or(Ok(None), |failure| Err(self.failed(failure)));
         }
         let names = self.zip.names.as_ref().map(|names| &names[..]);
         let buffer =
@@ -168,20 +232,25 @@ impl Pass<Value> for ZipPass {
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.ended = false;
+        self.failure = None;
+        // If an input cannot begin, nothing comes: the others would be ahead of it.
+        self.state = State::Ended;
         let mut inputs = self.inputs.iter_mut().zip(&mut self.taken);
-        inputs.try_for_each(|(input, taken)| taken.restart(&mut **input))
+        inputs.try_for_each(|(input, taken)| taken.restart(&mut **input))?;
+        self.state = State::Paired;
+        Ok(())
     }
 
     fn save(&self, to: &mut StateWriter) {
-        to.push_flag(self.ended);
+        to.push(self.state as u64);
         for (input, taken) in self.inputs.iter().zip(&self.taken) {
             taken.save(&**input, to);
         }
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
-        self.ended = from.flag()?;
+        self.failure = None;
+        self.state = State::ALL[from.index(State::ALL.len() - 1, "the state of a zip")?];
         let mut inputs = self.inputs.iter_mut().zip(&mut self.taken);
         inputs.try_for_each(|(input, taken)| taken.restore(&mut **input, from))
     }
@@ -194,6 +263,14 @@ impl Pass<Value> for ZipPass {
         self.pool.reserve(items);
         self.inputs(&mut |input| input.reserve(items));
     }
+}
+
+fn shifted() -> Error {
+    Error::precondition(
+        "the elements of the zipped datasets do not belong together behind the failure before this one, which came from \
+         below a batch, a shuffle or files and has shifted one of them; zip first, and batch and shuffle the pairs. \
+         The pass ends here",
+    )
 }
 
 /// An element whose items are the elements of the inputs.

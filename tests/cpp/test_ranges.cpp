@@ -1,10 +1,11 @@
-// Range-for over iterators: one pass, over datasets and distributed ones.
+// Range-for over iterators: what is left of a pass, or a new one, over datasets and distributed ones.
 #include <umbo/umbo.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
 
 #include "../c/check.h"
@@ -19,15 +20,19 @@ std::int64_t number_of(const umbo::value &element) {
     return *element.view_as<const std::int64_t>().data();
 }
 
-void one_pass() {
+void passes() {
     const auto numbers = umbo::dataset::from_range(0, 5).iterate();
     std::int64_t sum = 0;
     for (const umbo::value &number : numbers) sum += number_of(number);
     CHECK(sum == 10);
-    for (const umbo::value &number : numbers) sum += 100 + number_of(number);
-    CHECK(sum == 10); // the pass is over
+    CHECK(numbers.has_ended());
+    // The pass is over, and each loop makes another one.
+    for (int epoch = 0; epoch < 3; ++epoch) {
+        for (const umbo::value &number : numbers) sum += 100 + number_of(number);
+    }
+    CHECK(sum == 10 + 3 * 510);
     numbers.reset();
-    CHECK(number_of(numbers.next()) == 0);
+    CHECK(!numbers.has_ended() && number_of(numbers.next()) == 0);
     // What is left of the pass.
     CHECK(std::count_if(numbers.begin(), numbers.end(), [](const umbo::value &number) {
               return number_of(number) > 0;
@@ -38,6 +43,17 @@ void one_pass() {
         if (number_of(number) == 1) break;
     }
     CHECK(number_of(numbers.next()) == 2);
+    // An end that was found by hand, and a place at the end.
+    while (numbers.next()) {}
+    const std::string end = numbers.save_position();
+    CHECK(std::distance(numbers.begin(), numbers.end()) == 5);
+    numbers.reset();
+    numbers.next();
+    numbers.restore_position(end);
+    CHECK(std::distance(numbers.begin(), numbers.end()) == 5);
+    // What is empty ends each time.
+    const auto nothing = umbo::dataset::from_range(0, 0).iterate();
+    for (int epoch = 0; epoch < 2; ++epoch) CHECK(nothing.begin() == nothing.end());
 }
 
 void places() {
@@ -59,13 +75,16 @@ void distributed() {
     umbo::strategy_options options;
     options.cpu_replicas = 2;
     const auto strategy = umbo::strategy::create(options);
-    std::int64_t steps = 0, examples = 0;
-    for (const umbo::value &batch :
-         strategy.distribute_dataset(umbo::dataset::from_range(0, 10).batch(4)).iterate()) {
-        ++steps;
-        examples += batch.example_count();
+    const auto batches =
+        strategy.distribute_dataset(umbo::dataset::from_range(0, 10).batch(4)).iterate();
+    for (int epoch = 0; epoch < 2; ++epoch) {
+        std::int64_t steps = 0, examples = 0;
+        for (const umbo::value &batch : batches) {
+            ++steps;
+            examples += batch.example_count();
+        }
+        CHECK(steps == 3 && examples == 10);
     }
-    CHECK(steps == 3 && examples == 10);
 }
 
 void exceptions() {
@@ -89,7 +108,7 @@ void exceptions() {
 } // namespace
 
 int main() {
-    one_pass();
+    passes();
     places();
     distributed();
     exceptions();

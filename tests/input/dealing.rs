@@ -45,64 +45,106 @@ const DROPPING: DistributeOptions = DistributeOptions {
     sharding: Sharding::Data,
 };
 
-/// Shares of the rows of all batches, beside a model: the steps, and how many there are said to be.
+/// What is made of batches before they are distributed.
+type Way = (&'static str, fn(&Dataset) -> Dataset);
+
+const WAYS: [Way; 9] = [
+    ("as it is", Dataset::clone),
+    ("prefetch", |batches| batches.prefetch(1).unwrap()),
+    ("cache", |batches| batches.cache().unwrap()),
+    ("all", |batches| batches.take(-1).unwrap()),
+    ("one round", |batches| batches.repeat(1).unwrap()),
+    ("alone", |batches| Dataset::concatenate(std::slice::from_ref(batches)).unwrap()),
+    ("two rounds", |batches| batches.repeat(2).unwrap()),
+    ("all but one", |batches| batches.skip(1).unwrap()),
+    ("itself twice", |batches| Dataset::concatenate(&[batches.clone(), batches.clone()]).unwrap()),
+];
+
+/// The rows that each replica gets of a batch of `rows`, where a full one has `full`.
+fn shares(rows: &[i32], full: usize, replicas: usize) -> Vec<Vec<i32>> {
+    let mut left = rows;
+    (0..replicas)
+        .map(|replica| {
+            let share = full / replicas + usize::from(replica < full % replicas);
+            let (own, others) = left.split_at(share.min(left.len()));
+            left = others;
+            own.to_vec()
+        })
+        .collect()
+}
+
+/// Each batch is split by itself, beside a model: the steps, and how many there are said to be.
 #[test]
-fn shares_of_all_batches_are_as_many_as_is_said() {
-    type Way = (&'static str, fn(&Dataset) -> Dataset);
-    let ways: [Way; 9] = [
-        ("as it is", Dataset::clone),
-        ("prefetch", |batches| batches.prefetch(1).unwrap()),
-        ("cache", |batches| batches.cache().unwrap()),
-        ("all", |batches| batches.take(-1).unwrap()),
-        ("one round", |batches| batches.repeat(1).unwrap()),
-        ("alone", |batches| Dataset::concatenate(std::slice::from_ref(batches)).unwrap()),
-        ("two rounds", |batches| batches.repeat(2).unwrap()),
-        ("all but one", |batches| batches.skip(1).unwrap()),
-        ("itself twice", |batches| {
-            Dataset::concatenate(&[batches.clone(), batches.clone()]).unwrap()
-        }),
-    ];
+fn shares_of_each_batch_are_those_of_a_full_one() {
     for (count, batch, replicas) in (0..18usize)
         .flat_map(|count| (1..7usize).flat_map(move |b| [1, 2, 3, 5].map(|n| (count, b, n))))
     {
-        for (name, way) in &ways {
+        for (name, way) in &WAYS {
             let (drop_remainder, drop) = ((count + batch) % 3 == 0, (count + replicas) % 2 == 0);
-            let batches = numbers(count).batch(batch as i64, drop_remainder).unwrap();
-            let batches = way(&batches);
-            let rows: Vec<i32> = all(&batches).concat();
-            let share = |replica| batch / replicas + usize::from(replica < batch % replicas);
-            let mut expected: Vec<Vec<usize>> = rows
-                .chunks(batch)
-                .map(|step| {
-                    let mut left = step.len();
-                    let mut take = |size: usize| {
-                        let size = size.min(left);
-                        left -= size;
-                        size
-                    };
-                    (0..replicas).map(|replica| take(share(replica))).collect()
-                })
-                .collect();
+            let batches = way(&numbers(count).batch(batch as i64, drop_remainder).unwrap());
+            let whole = |rows: &Vec<i32>| !drop || rows.len() == batch;
+            let rows: Vec<Vec<i32>> = all(&batches).into_iter().filter(whole).collect();
+            let expected: Vec<_> = rows.iter().map(|rows| shares(rows, batch, replicas)).collect();
             let dataset = balanced(&batches, replicas, drop);
             let what =
                 format!("{count} by {batch} over {replicas}, {name}, {drop_remainder} {drop}");
-            if drop && !rows.len().is_multiple_of(batch) {
-                expected.pop();
-            }
-            if replicas == 1 && !drop {
-                // Batches stay as they are.
-                expected = all(&batches).iter().map(|batch| vec![batch.len()]).collect();
-            }
-            let taken = rest(&dataset.iterator().unwrap(), parts);
-            let sizes: Vec<Vec<usize>> =
-                taken.iter().map(|step| step.iter().map(Vec::len).collect()).collect();
-            assert_eq!(sizes, expected, "{what}");
-            let end: usize = expected.iter().flatten().sum();
-            assert_eq!(taken.concat().concat(), rows[..end], "{what}");
+            assert_eq!(steps(&dataset), expected, "{what}");
             match dataset.cardinality() {
                 Cardinality::Exact(steps) => assert_eq!(steps as usize, expected.len(), "{what}"),
-                // Batches that are not full may be joined.
-                other => assert!(!drop_remainder && other == Cardinality::Unknown, "{what}"),
+                // Of how many batches are smaller nothing is known.
+                other => {
+                    let may_be_smaller = drop && !drop_remainder;
+                    assert!(may_be_smaller && other == Cardinality::Unknown, "{what}");
+                }
+            }
+        }
+    }
+    // Where the size of a full batch is not known, each batch is one.
+    let mapped = numbers(7).batch(5, false).unwrap();
+    let mapped = mapped.map(|batch| Ok(batch.clone()), Default::default()).unwrap();
+    for drop in [false, true] {
+        let expected = [[vec![0, 1], vec![2, 3], vec![4]], [vec![5], vec![6], vec![]]];
+        assert_eq!(steps(&balanced(&mapped, 3, drop)), expected, "{drop}");
+    }
+}
+
+/// A training that is resumed on other numbers of replicas, and split in another way, gets the same batches.
+#[test]
+fn batches_and_their_places_are_the_same_for_all_numbers_of_replicas() {
+    let joined = |step: &Value| match step {
+        Value::PerReplica(_) => parts(step).concat(),
+        plain => ints(plain),
+    };
+    for (name, way) in &WAYS {
+        for drop in [false, true] {
+            let batches = || way(&numbers(14).batch(4, false).unwrap());
+            let over = |replicas, splitting| {
+                let options = DistributeOptions {
+                    splitting,
+                    drop_partial_step: drop,
+                    ..DistributeOptions::default()
+                };
+                distribute(&batches(), replicas, &devices(replicas), &options).unwrap()
+            };
+            let one = over(1, Splitting::Balanced).iterator().unwrap();
+            let mut positions = vec![one.save_position().unwrap()];
+            let mut expected = Vec::new();
+            while let Some(step) = one.next().unwrap() {
+                expected.push(joined(&step));
+                positions.push(one.save_position().unwrap());
+            }
+            assert!(!expected.is_empty());
+            for replicas in [1, 2, 3, 5] {
+                // Only balanced batches have a size below which a step is partial.
+                let ways = [Splitting::Balanced, Splitting::Ceiling];
+                for splitting in ways.into_iter().take(if drop { 1 } else { 2 }) {
+                    for (place, position) in positions.iter().enumerate() {
+                        let iterator = over(replicas, splitting).iterator().unwrap();
+                        iterator.restore_position(position).unwrap();
+                        let what = format!("{name}, {replicas} replicas from {place}, {drop}");
+                        assert_eq!(rest(&iterator, joined), expected[place..], "{what}");
+                    }
+                }
             }
         }
     }

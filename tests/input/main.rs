@@ -7,6 +7,7 @@ mod files;
 mod idx;
 mod numpy;
 mod order;
+mod passed_over;
 mod plan;
 mod position;
 mod sharing;

@@ -9,7 +9,7 @@ use umbo::checkpoint::{Checkpoint, Manager, ManagerOptions, Number};
 use umbo::collectives::Assignment;
 use umbo::device::DeviceId;
 use umbo::error::Result;
-use umbo::input::{Dataset, DistributeOptions, distribute_dataset};
+use umbo::input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset};
 use umbo::observe::log::{self, Level};
 use umbo::observe::strict;
 use umbo::optimizer::apply;
@@ -33,7 +33,7 @@ enum Strictly {
 use Strictly::{Fails, FailsInProcess, Warns};
 
 /// A place in the sources: its file, words near it, and what it is to those who are strict.
-const SITES: [(&str, &str, Strictly); 19] = [
+const SITES: [(&str, &str, Strictly); 24] = [
     (
         "observe/environment.rs",
         "UMBO_TRACE: no trace",
@@ -88,6 +88,27 @@ const SITES: [(&str, &str, Strictly); 19] = [
         Fails(&[("nothing has batched", unbatched), ("was batched twice", batched_twice)]),
     ),
     ("input/zip.rs", "elements, dataset", FailsInProcess(&[("different lengths", zipped)])),
+    (
+        "input/suspects.rs",
+        "fn part",
+        FailsInProcess(&[("take and skip", taken_and_skipped), ("shards of a", sharded)]),
+    ),
+    (
+        "input/suspects.rs",
+        "fn check_again",
+        FailsInProcess(&[("nothing is cached", cut_cache), ("a skip leaves out", skipped_again)]),
+    ),
+    (
+        "input/suspects.rs",
+        "fn check_shuffled_batches",
+        Fails(&[("batches are shuffled", shuffled_batches)]),
+    ),
+    (
+        "input/suspects.rs",
+        "fn check_remainder",
+        FailsInProcess(&[("nothing is left", without_batches)]),
+    ),
+    ("input/iterator.rs", "fn tell_end", Fails(&[("once more without a reset", end_twice)])),
     ("checkpoint/folder.rs", "passed over", Fails(&[("step-000000000002", damaged)])),
 ];
 
@@ -141,6 +162,56 @@ fn batched_twice(scene: &Arc<Scene>) -> Result<()> {
 
 fn zipped(_: &Arc<Scene>) -> Result<()> {
     Dataset::zip(&[rows(&[3]), rows(&[4])], None).map(drop)
+}
+
+fn shuffled(dataset: &Dataset) -> Result<Dataset> {
+    dataset.shuffle(&ShuffleOptions::default())
+}
+
+fn taken_and_skipped(_: &Arc<Scene>) -> Result<()> {
+    let all = shuffled(&rows(&[6]))?;
+    all.take(4)?;
+    all.skip(4).map(drop)
+}
+
+fn sharded(_: &Arc<Scene>) -> Result<()> {
+    let all = shuffled(&rows(&[6]))?;
+    all.shard(2, 0)?;
+    all.shard(2, 1).map(drop)
+}
+
+/// Two passes over the dataset, each to its end.
+fn passes(dataset: &Dataset) -> Result<()> {
+    let iterator = dataset.iterator()?;
+    for _ in 0..2 {
+        while iterator.next()?.is_some() {}
+        iterator.reset()?;
+    }
+    Ok(())
+}
+
+fn cut_cache(_: &Arc<Scene>) -> Result<()> {
+    passes(&Dataset::range(0, 6, 1)?.cache()?.take(4)?)
+}
+
+fn skipped_again(_: &Arc<Scene>) -> Result<()> {
+    passes(&shuffled(&rows(&[6]))?.skip(4)?)
+}
+
+fn shuffled_batches(scene: &Arc<Scene>) -> Result<()> {
+    distribute(scene, &shuffled(&rows(&[6, 4]).batch(2, false)?)?)
+}
+
+fn without_batches(_: &Arc<Scene>) -> Result<()> {
+    rows(&[6]).batch(64, true).map(drop)
+}
+
+fn end_twice(scene: &Arc<Scene>) -> Result<()> {
+    let batches = rows(&[6, 4]).batch(2, false)?;
+    let distributed = distribute_dataset(&scene.strategy, &batches, &DistributeOptions::default())?;
+    let iterator = distributed.iterator()?;
+    while iterator.next()?.is_some() {}
+    iterator.next().map(drop)
 }
 
 /// Of batches that are repeated nobody knows how many there will be.

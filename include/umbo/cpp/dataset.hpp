@@ -62,7 +62,7 @@ public:
     using handle::handle;
 
 #if !defined(UMBO_NO_EXCEPTIONS)
-    // An input iterator over the rest of the pass. Lives no longer than the `umbo::iterator`.
+    // An input iterator over the rest of the pass, or over a new one. Lives no longer than the `umbo::iterator`.
     class position {
     public:
         using iterator_category = std::input_iterator_tag;
@@ -97,10 +97,21 @@ public:
         value element_;
     };
 
-    // Takes the next element.
-    position begin() const { return position(*this); }
+    // Takes the next element: the first one of a new pass if the last pass has ended, so that a range-for in a loop over
+    // epochs makes a pass in each.
+    position begin() const {
+        if (has_ended()) reset();
+        return position(*this);
+    }
     position end() const noexcept { return position(); }
 #endif
+
+    // Whether next() has come to the end of the pass; then reset() begins the next one.
+    returned<bool> has_ended() const {
+        std::int32_t out = 0;
+        UMBO_DETAIL_TRY(umbo_iterator_has_ended(get(), &out));
+        return out != 0;
+    }
 
     // The next element; an empty value at the end.
     returned<value> next() const {
