@@ -84,6 +84,7 @@ pub mod equivalence;
 pub mod error;
 pub mod executor;
 pub mod ffi;
+pub mod files;
 pub mod input;
 pub mod kernels;
 pub mod metrics;

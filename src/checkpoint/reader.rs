@@ -16,6 +16,7 @@ use crate::checkpoint::snapshot::SavedSharding;
 use crate::checkpoint::wanted::{Later, WantedTensors};
 use crate::device::DeviceId;
 use crate::error::{Error, Result, Status, memory};
+use crate::files::Place;
 use crate::input::file::{self, damaged};
 use crate::tensor::{DType, Shape, Tensor};
 
@@ -39,9 +40,14 @@ impl CheckpointFile {
     pub fn open(path: &Path) -> Result<CheckpointFile> {
         let mut file = CheckpointFile::open_one(path)?;
         let parts = file.own.as_ref().map(|own| own.parts.clone()).unwrap_or_default();
+        // Parts are beside the file itself, even if the path is a symbolic link.
+        let place = match parts.is_empty() {
+            true => path.to_owned(),
+            false => Place::of(path)?.path,
+        };
         for PartFile { name, checksum } in parts {
             let part =
-                CheckpointFile::open_one(&path.with_file_name(&name)).map_err(
+                CheckpointFile::open_one(&place.with_file_name(&name)).map_err(
                     |error| match error.status() {
                         Status::NotFound => damaged(path, format!("its part '{name}' is missing")),
                         _ => error,

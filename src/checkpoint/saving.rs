@@ -109,7 +109,7 @@ impl Checkpoint {
         }
         let begin = |snapshot: Snapshot| Snapshot { saved, ..snapshot }.begin(path);
         // SAFETY: the snapshot is dropped when it is written.
-        replace(path, unsafe { self.recorded(true, begin) }?)
+        replace(unsafe { self.recorded(true, begin) }?)
     }
 
     /// Replaces the file at `path` by one with the variables alone, for other programs and for
@@ -128,7 +128,7 @@ impl Checkpoint {
         let file = snapshot.begin(path)?;
         drop(snapshot);
         drop(quiet);
-        replace(path, file)
+        replace(file)
     }
 }
 

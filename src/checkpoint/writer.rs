@@ -11,6 +11,7 @@ use crate::checkpoint::parts::{PartFile, part_name, parts_of, remove_parts};
 use crate::checkpoint::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::executor::computing;
+use crate::files::Place;
 use crate::strategy::Strategy;
 use crate::strategy::ranks::{Call, CollectiveKind, Ranks, agreement};
 use crate::tensor::Tensor;
@@ -21,7 +22,7 @@ const PIECE: usize = 1 << 20;
 impl Snapshot {
     /// Replaces the file at `path` by one with these contents.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
-        replace(path, self.begin(path)?)
+        replace(self.begin(path)?)
     }
 
     /// Replaces the checkpoint at `path` by one of which each rank has made a snapshot. All ranks make this call. If it
@@ -29,20 +30,24 @@ impl Snapshot {
     pub(super) fn write_together(mut self, strategy: &Strategy, path: &Path) -> Result<()> {
         let ranks = Arc::clone(strategy.ranks());
         let is_first = ranks.rank() == 0;
-        // These are the saves of the checkpoint that is to be replaced. They are listed before any rank writes.
-        let known: Vec<u64> = match is_first {
-            true => parts_of(path).map(|(number, _)| number).collect(),
-            false => Vec::new(),
-        };
-        let own = self.checksums().and_then(|checksums| {
+        let own = Place::of(path).and_then(|place| {
+            // These are the saves of the checkpoint that is to be replaced. They are listed before any rank writes.
+            let known: Vec<u64> = match is_first {
+                true => parts_of(&place.path).map(|(number, _)| number).collect(),
+                false => Vec::new(),
+            };
+            let checksums = self.checksums()?;
             let (header, checksum) = header::encode(&self, &checksums)?;
-            Ok((checksums, header, checksum))
+            Ok((place.path, known, checksums, header, checksum))
         });
         let checksum = own.as_ref().map_or(0, |(.., checksum)| u64::from(*checksum));
         let numbers = [checksum, 0];
         let call =
             Call { numbers, ..Call::to(CollectiveKind::State, &"the beginning of a checkpoint") };
-        let (collective, (checksums, mut header, _)) = ranks.start_collective(call, own)?;
+        let (collective, (target, known, checksums, mut header, _)) =
+            ranks.start_collective(call, own)?;
+        // Parts are beside the file itself, even if the path is a symbolic link.
+        let path = &target;
         let checksums_of_ranks: Vec<u64> =
             collective.numbers().map(|[checksum, _]| checksum).collect();
         drop(collective);
@@ -121,10 +126,11 @@ impl Snapshot {
 }
 
 /// Gives the file of a checkpoint of one rank its name.
-pub(super) fn replace(path: &Path, file: AtomicFile) -> Result<()> {
+pub(super) fn replace(file: AtomicFile) -> Result<()> {
+    let target = file.target().to_owned();
     file.finish()?;
     // These are parts of an earlier checkpoint of several ranks.
-    remove_parts(path, |_| true);
+    remove_parts(&target, |_| true);
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod allocator;
 mod batched_reduce;
 #[path = "../calls/mod.rs"]
 mod calls;
+mod closed_streams;
 mod computing;
 mod default_log;
 #[path = "../together/engine.rs"]

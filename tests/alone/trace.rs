@@ -326,13 +326,45 @@ fn what_is_too_much_is_counted() {
 fn a_full_disk_ends_the_trace_and_nothing_else() {
     let true = crate::is_alone(a_full_disk_ends_the_trace_and_nothing_else) else { return };
     let strategy = strategy(1);
+    let path = file("full");
+    let limit = libc::rlimit { rlim_cur: 1, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the signal and the limit are those of this process, which is the test's own.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
+    }
     // The first bytes are written at once.
-    assert_eq!(
-        trace::start("/dev/full".as_ref(), 100).unwrap_err().status(),
-        Status::ResourceExhausted
-    );
+    let refused = trace::start(&path, 100).unwrap_err();
+    assert_eq!(refused.status(), Status::ResourceExhausted, "{refused}");
     strategy.run(&|_| Ok(None), None).unwrap();
     assert!(!trace::is_on());
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// A trace is written to a file, also through a link, and to nothing else: a pipe would keep the threads waiting.
+#[test]
+fn a_trace_is_written_to_a_file() {
+    let true = crate::is_alone(a_trace_is_written_to_a_file) else { return };
+    let folder = file("places");
+    std::fs::create_dir(&folder).unwrap();
+    let pipe = folder.join("pipe");
+    let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+    // SAFETY: the name ends in a zero.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let link = folder.join("link");
+    std::os::unix::fs::symlink("pipe", &link).unwrap();
+    for path in [&pipe, &link, &folder] {
+        let refused = trace::start(path, 100).unwrap_err();
+        assert_eq!(refused.status(), Status::InvalidArgument, "{refused}");
+        assert!(refused.to_string().contains(path.to_str().unwrap()), "{refused}");
+    }
+    std::fs::remove_file(&pipe).unwrap();
+    std::fs::write(&pipe, "an older and longer file".repeat(100)).unwrap();
+    trace::start(&link, 100).unwrap();
+    trace::stop().unwrap();
+    assert!(link.is_symlink());
+    assert!(Trace::read(&pipe).summary()["dropped"] == 0);
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod fresh;
 mod large;
 mod manager;
 mod mismatches;
+mod places;
 mod refused;
 mod resume;
 mod scene;

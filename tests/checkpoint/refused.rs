@@ -177,3 +177,40 @@ fn what_the_system_refuses_is_returned() {
         assert!(refused >= ERRORS.len(), "{name} was refused {refused} times");
     }
 }
+
+/// A save that fails has changed nothing, and one that succeeds has: also where a file system does not synchronise
+/// folders, or cannot just now.
+#[test]
+fn a_refused_save_leaves_the_old_file() {
+    let folder = Folder::new();
+    let path = folder.path("saved");
+    let scene = Scene::new("sgd", Feature::Plain, 1);
+    let number = |number| scene.checkpoint.set_number("epoch", Number::Integer(number)).unwrap();
+    let unsupported = [libc::EINVAL, libc::ENOTSUP, libc::ENOSYS, libc::EBADF, libc::EROFS];
+    for error in ERRORS.map(|(error, _)| error).into_iter().chain(unsupported) {
+        let (mut saved, mut refused) = (0, 0);
+        for at in 1.. {
+            number(1);
+            scene.checkpoint.save(&path).unwrap();
+            number(2);
+            SEEN.set(0);
+            FAILING.set((at, error));
+            let came = scene.checkpoint.save(&path);
+            FAILING.set((0, 0));
+            if SEEN.get() < at {
+                break;
+            }
+            match came {
+                Ok(()) => saved += 1,
+                Err(_) => refused += 1,
+            }
+            let expected = if came.is_ok() { 2 } else { 1 };
+            scene.checkpoint.restore(&path).unwrap();
+            let found = scene.checkpoint.number("epoch").unwrap();
+            assert_eq!(found, Number::Integer(expected), "call {at}, {error}: {came:?}");
+            assert_eq!(folder.names(), ["saved"], "call {at}, {error}: {came:?}");
+        }
+        // What is behind the rename, such as synchronising the folder, is never a failure of the save.
+        assert!(saved >= 1 && refused >= 4, "{error}: {saved}, {refused}");
+    }
+}

@@ -354,7 +354,7 @@ fn fill(tensor: &Tensor, mut value: impl FnMut(usize) -> f64) {
 }
 
 /// A folder for one test, removed at its end.
-pub struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
     pub fn new() -> Folder {

@@ -35,6 +35,7 @@ use super::machine::Watch;
 use super::processes::Usage;
 use super::{clock, watching};
 use crate::error::{Error, Result};
+use crate::files;
 
 /// The number of events that a thread keeps until they are written.
 const KEPT: usize = 2048;
@@ -97,7 +98,8 @@ thread_local! {
 
 /// Begins a trace of at most `most` events. It is written to a new file at `path`.
 ///
-/// FAILED_PRECONDITION while there is a trace. NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE if the file cannot be made.
+/// FAILED_PRECONDITION while there is a trace. INVALID_ARGUMENT: not a regular file. NOT_FOUND, PERMISSION_DENIED or
+/// UNAVAILABLE if the file cannot be made.
 pub fn start(path: &Path, most: u64) -> Result<()> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let mut current = SESSION.lock();
@@ -108,7 +110,7 @@ pub fn start(path: &Path, most: u64) -> Result<()> {
         )));
     }
     let shown = path.display().to_string();
-    let mut file = File::create(path).map_err(|error| unwritable(&shown, &error))?;
+    let mut file = files::overwrite(path, |error| unwritable(&shown, error))?;
     file.write_all(b"[\n").map_err(|error| unwritable(&shown, &error))?;
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     *current = Some(Session {
