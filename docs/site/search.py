@@ -25,7 +25,7 @@ def headings(folder):
     for page in sorted(folder.glob("*.html")):
         text = page.read_text()
         title = TITLE.search(text)
-        for anchor, heading in HEADING.findall(text) if title and page.name.startswith(("md_", "index")) else ():
+        for anchor, heading in HEADING.findall(text) if title and page.name.startswith(("page_", "index")) else ():
             yield f"../{page.name}#{anchor}", plain(heading), plain(title.group(1))
 
 

@@ -1,6 +1,8 @@
 # What cpack makes as GENERATOR, unpacked into a clean root, is the install tree: its files, links and rights, and no
 # others. So consumers, which are built against the install tree, would find nothing else here.
 include("${CMAKE_CURRENT_LIST_DIR}/step.cmake")
+# The folder may have a name that is not ASCII, which archives keep only in a locale that knows it.
+set(ENV{LC_ALL} C.UTF-8)
 
 set(work "${WORK_DIR}-${GENERATOR}")
 file(REMOVE_RECURSE "${work}")
@@ -10,7 +12,8 @@ step("cpack -G ${GENERATOR}" "${cmake_directory}/cpack" -G ${GENERATOR}
      --config "${BUILD_DIR}/CPackConfig.cmake" -B "${work}/made")
 if(GENERATOR STREQUAL "TGZ")
   file(GLOB archive "${work}/made/umbo-${VERSION}-*.tar.gz")
-  step("unpack ${archive}" "${CMAKE_COMMAND}" -E chdir "${work}/root" "${CMAKE_COMMAND}" -E tar xzf "${archive}")
+  # With the rights of the archive, whatever the umask is here.
+  step("unpack ${archive}" tar --extract --gzip --same-permissions "--file=${archive}" "--directory=${work}/root")
   file(GLOB prefix "${work}/root/*")
 else()
   file(GLOB packages "${work}/made/*.deb")

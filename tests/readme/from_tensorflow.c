@@ -44,7 +44,7 @@ static void write_numbers(const umbo_value *value, char *text) {
     else if (view.dtype == UMBO_DTYPE_FLOAT64) number = ((const double *)view.data)[i];
     else if (view.dtype == UMBO_DTYPE_INT64) number = (double)((const int64_t *)view.data)[i];
     else if (view.dtype == UMBO_DTYPE_INT32) number = (double)((const int32_t *)view.data)[i];
-    else assert(!"no dtype of these samples");
+    else assert(0 && "no dtype of these samples");
     sprintf(text + strlen(text), i > 0 ? " %g" : "%g", number);
   }
 }

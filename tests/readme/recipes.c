@@ -118,7 +118,7 @@ static void evaluates_and_measures(program *p) {
   assert(loss > 1691.74 && loss < 1691.76);
   UMBO_CHECK(umbo_train_epoch(p->strategy, p->batches, NULL, NULL, predict, p, &options, NULL));
   UMBO_CHECK(umbo_metrics_result(p->metrics, ACCURACY, &accuracy));
-  assert(accuracy.weight == ROWS && accuracy.sum == 67);
+  assert(accuracy.weight == (double)ROWS && accuracy.sum == 67);
   UMBO_CHECK(print_metrics(p->metrics, CLASSES));
 }
 
