@@ -34,9 +34,7 @@
 extern "C" {
 #endif
 
-/**
- * What the elements of a new variable are: with the same seed and name the same on every machine.
- */
+/** What the elements of a new variable are: the same on every machine (see `initial_seed`). */
 UMBO_ENUM(umbo_initial) {
   /** No distribution: a tensor or an initializer says it. */
   UMBO_INITIAL_NONE = 0,
@@ -110,7 +108,10 @@ typedef struct umbo_variable_options {
   double initial_mean;
   /** The spread of UMBO_INITIAL_UNIFORM and _NORMAL. Finite, 0 or more. */
   double initial_spread;
-  /** Which elements are drawn, together with the variable's name. */
+  /**
+   * Which elements are drawn, together with the variable's name and with how many variables of that
+   * name the strategy has drawn before, so that variables of one name differ.
+   */
   uint64_t initial_seed;
 } umbo_variable_options;
 
@@ -150,7 +151,8 @@ UMBO_DEFAULT(umbo_variable_info, UMBO_VARIABLE_INFO_INIT)
  *
  * @param[in] strategy The strategy. `strategy` may be NULL: the current one. In a replica's
  *   callback it is NULL.
- * @param[in] name The name, which other variables may have too. `name` may be NULL: "Variable".
+ * @param[in] name The name, not empty, which other variables may have too. `name` may be NULL:
+ *   "Variable".
  * @param[in] initial_value The initial value, which is copied; NULL if `initializer` or
  *   `initial` of the options says it. Exactly one of the three is given.
  * @param[in] options The properties; `options` may be NULL.

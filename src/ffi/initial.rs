@@ -3,7 +3,7 @@
 use super::prelude::*;
 use crate::values::initial::{Distribution, DistributionForm};
 
-/// What the elements of a new variable are: with the same seed and name the same on every machine.
+/// What the elements of a new variable are: the same on every machine (see `initial_seed`).
 pub type umbo_initial = i32;
 
 /// No distribution: a tensor or an initializer says it.

@@ -53,7 +53,8 @@ pub struct umbo_variable_options {
     pub initial_mean: f64,
     /// The spread of UMBO_INITIAL_UNIFORM and _NORMAL. Finite, 0 or more.
     pub initial_spread: f64,
-    /// Which elements are drawn, together with the variable's name.
+    /// Which elements are drawn, together with the variable's name and with how many variables of that name the
+    /// strategy has drawn before, so that variables of one name differ.
     pub initial_seed: u64,
 }
 
@@ -82,7 +83,7 @@ pub(super) fn new_variable(
 ///
 /// @param[in] strategy The strategy. `strategy` may be NULL: the current one. In a replica's
 ///   callback it is NULL.
-/// @param[in] name The name, which other variables may have too. `name` may be NULL: "Variable".
+/// @param[in] name The name, not empty, which other variables may have too. `name` may be NULL: "Variable".
 /// @param[in] initial_value The initial value, which is copied; NULL if `initializer` or
 ///   `initial` of the options says it. Exactly one of the three is given.
 /// @param[in] options The properties; `options` may be NULL.
@@ -133,13 +134,7 @@ pub fn umbo_variable_create(
         }
         (None, None, Some(distribution)) => {
             let (dtype, shape) = like()?;
-            let name = new.name.clone();
-            let mut fill = |memory: &Tensor| {
-                // SAFETY: the variable is being made, and nobody else has its memory.
-                let mut memory = unsafe { memory.assume_exclusive() };
-                distribution.fill(&mut memory, options.initial_seed, &name)
-            };
-            let initial = Initial::Fill { dtype, shape, fill: &mut fill };
+            let initial = Initial::Drawn { dtype, shape, distribution, seed: options.initial_seed };
             variables::create(strategy.as_ref(), new, initial)
         }
         (None, None, None) => Err(invalid!(

@@ -24,6 +24,7 @@ use crate::observe::switch::CHECK;
 use crate::observe::{self, environment, log, strict};
 use crate::tensor::slab::Slab;
 use crate::tensor::{Tensor, blocks};
+use crate::values::initial::DrawnNames;
 use crate::values::variable::{Keeper, Variable, WeakVariable};
 
 pub use super::options::{MAX_REPLICAS, Options};
@@ -54,6 +55,8 @@ pub(super) struct Inner {
     variables: Mutex<Vec<WeakVariable>>,
     /// The slab that holds small variables.
     pub variable_slab: Mutex<Slab>,
+    /// The names of the variables whose first elements were drawn.
+    pub drawn_names: Mutex<DrawnNames>,
 }
 
 impl Strategy {
@@ -113,6 +116,7 @@ impl Strategy {
             ranks: OnceLock::new(),
             variables: Mutex::default(),
             variable_slab: Mutex::new(Slab::new(0)),
+            drawn_names: Mutex::default(),
         }));
         for replica in 1..strategy.num_replicas() {
             strategy.ensure_thread(replica)?;

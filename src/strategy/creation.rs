@@ -17,6 +17,7 @@ use super::step::{ReplicaContext, StepRecord};
 use crate::collectives;
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Shape, Tensor};
+use crate::values::initial::{Distribution, DrawKey};
 use crate::values::variable::Variable;
 
 /// Where a variable's initial value comes from.
@@ -31,6 +32,18 @@ pub enum Initial<'a> {
         shape: Shape,
         /// Writes all elements.
         fill: &'a mut dyn FnMut(&Tensor) -> Result<()>,
+    },
+    /// Elements from a distribution. Random ones depend on the seed, the variable's name, and how many variables of
+    /// that name the strategy has drawn before.
+    Drawn {
+        /// The variable's element type.
+        dtype: DType,
+        /// The variable's shape.
+        shape: Shape,
+        /// What the elements are.
+        distribution: Distribution,
+        /// The seed.
+        seed: u64,
     },
 }
 
@@ -96,6 +109,7 @@ fn create_here(
         slab.zeros(dtype, shape, owner.parameter_device())
     };
     let name = new.name.clone();
+    let mut drawn = None;
     let made = create_through(chain, owner, new, || match initial {
         Initial::Value(tensor) => {
             let fresh = zeros(tensor.dtype(), tensor.shape())?;
@@ -108,8 +122,23 @@ fn create_here(
             fill(&fresh)?;
             Ok(fresh)
         }
+        Initial::Drawn { dtype, shape, distribution, seed } => {
+            let fresh = zeros(dtype, shape)?;
+            let key = match distribution.is_random() {
+                true => *drawn.insert(owner.inner().drawn_names.lock().next(&name)),
+                false => DrawKey::first(&name),
+            };
+            // SAFETY: nobody else has the fresh tensor.
+            distribution.fill(&mut unsafe { fresh.assume_exclusive() }, seed, key)?;
+            Ok(fresh)
+        }
     });
-    made.map_err(|error| owner.fail_to_make(name.as_str(), error))
+    made.map_err(|error| {
+        if let Some(key) = drawn {
+            owner.inner().drawn_names.lock().give_back(key);
+        }
+        owner.fail_to_make(name.as_str(), error)
+    })
 }
 
 /// The name without the digits that distinguish variables of one name: `_` and one digit, at the

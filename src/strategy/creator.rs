@@ -166,8 +166,22 @@ pub(super) fn create_through(
     shared.follow(0)
 }
 
+impl NewVariable {
+    /// Refuses a variable without a name.
+    pub(super) fn check_name(&self) -> Result<()> {
+        if self.name.is_empty() {
+            return Err(invalid!(
+                "name",
+                "is empty; a variable has a name, by which it is drawn, reported and saved"
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// The variable itself; `value` is its own. All ranks make it, with rank 0's value.
 pub(super) fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Result<Variable> {
+    new.check_name()?;
     let sharding = owner.ranks().same_initial(new.name.as_str(), &value)?;
     let spec = VariableSpec {
         trainable: is_trainable(&new),

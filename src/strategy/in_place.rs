@@ -43,7 +43,8 @@ fn values_of(strategy: &Strategy, tensors: &[(NewVariable, Tensor)]) -> Result<V
         )));
     }
     let mut ranges = Vec::with_capacity(tensors.len());
-    for (index, (_, tensor)) in tensors.iter().enumerate() {
+    for (index, (new, tensor)) in tensors.iter().enumerate() {
+        new.check_name().map_err(|error| error.within(format!("names[{index}]")))?;
         check(tensor).map_err(|error| error.within(format!("views[{index}]")))?;
         let (start, bytes) = (tensor.address().addr(), bytes_of(tensor)?);
         // A tensor without elements overlaps nothing, wherever it lies.

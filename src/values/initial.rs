@@ -5,6 +5,8 @@
 //! on the machine: the generator uses integers, the square root is exact by IEEE 754, and the logarithm comes from
 //! the `libm` crate and not from the system.
 
+use std::collections::HashMap;
+
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -52,15 +54,20 @@ pub enum DistributionForm {
 const DEVIATION_WHEN_CUT: f64 = 0.879_625_661_034_239_8;
 
 impl Distribution {
-    /// Writes all elements of `to`, which are contiguous and zero. The same seed and name give the same elements on
-    /// every machine. Other names give other elements, so that a model needs only one seed.
+    /// Whether the elements are random.
+    pub fn is_random(self) -> bool {
+        !matches!(self, Distribution::Zeros | Distribution::Constant(_))
+    }
+
+    /// Writes all elements of `to`, which are contiguous and zero. The same seed and key give the same elements on
+    /// every machine. Other keys give other elements, so that a model needs only one seed.
     ///
     /// Fails with INVALID_ARGUMENT for a number that is not finite, for a negative spread, and for anything but zeros
     /// if the elements are not floats.
-    pub fn fill(self, to: &mut TensorMut, seed: u64, name: &str) -> Result<()> {
+    pub fn fill(self, to: &mut TensorMut, seed: u64, key: DrawKey) -> Result<()> {
         let (dtype, shape) = (to.dtype(), to.shape());
         self.check(dtype)?;
-        let mut source = InitialSource::new(seed, name);
+        let mut source = InitialSource::new(seed, key);
         let mut draw: Box<dyn FnMut() -> f64> = match self {
             Distribution::Zeros => return Ok(()),
             Distribution::Constant(number) => return to.fill(number),
@@ -131,6 +138,53 @@ fn fans(shape: &Shape) -> (f64, f64) {
     }
 }
 
+/// Which random elements these are: those of the first variable of a name, of the second, and so on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrawKey {
+    /// The name's hash.
+    name: u64,
+    /// How many variables of the name came before.
+    occurrence: u64,
+}
+
+impl DrawKey {
+    /// The key of the first variable of this name.
+    pub fn first(name: &str) -> DrawKey {
+        // This is FNV-1a.
+        let step =
+            |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        DrawKey { name: name.bytes().fold(0xcbf2_9ce4_8422_2325, step), occurrence: 0 }
+    }
+}
+
+/// The names for which elements were drawn. Names may repeat, and variables of one name get different elements. Two
+/// names with one hash are like one name.
+#[derive(Debug, Default)]
+pub struct DrawnNames {
+    /// How many variables there were of each name, by its hash.
+    counts: HashMap<u64, u64>,
+}
+
+impl DrawnNames {
+    /// The key of the next variable of this name.
+    pub fn next(&mut self, name: &str) -> DrawKey {
+        let first = DrawKey::first(name);
+        let count = self.counts.entry(first.name).or_default();
+        let occurrence = *count;
+        *count += 1;
+        DrawKey { occurrence, ..first }
+    }
+
+    /// The variable of this key was not made. The next of the name gets the key, unless another has the one after it.
+    pub fn give_back(&mut self, key: DrawKey) {
+        if let Some(count) = self.counts.get_mut(&key.name)
+            && *count == key.occurrence + 1
+        {
+            *count = key.occurrence;
+        }
+    }
+}
+
 /// A generator of random numbers.
 struct InitialSource {
     generator: ChaCha8Rng,
@@ -139,14 +193,11 @@ struct InitialSource {
 }
 
 impl InitialSource {
-    fn new(seed: u64, name: &str) -> InitialSource {
-        // This is FNV-1a. Names that collide only get the same numbers.
-        let step =
-            |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        let name = name.bytes().fold(0xcbf2_9ce4_8422_2325, step);
+    fn new(seed: u64, DrawKey { name, occurrence }: DrawKey) -> InitialSource {
         let mut key = [0; 32];
-        key[..8].copy_from_slice(&seed.to_le_bytes());
-        key[8..16].copy_from_slice(&name.to_le_bytes());
+        for (bytes, number) in key.chunks_exact_mut(8).zip([seed, name, occurrence]) {
+            bytes.copy_from_slice(&number.to_le_bytes());
+        }
         InitialSource { generator: ChaCha8Rng::from_seed(key), spare: None }
     }
 
@@ -190,9 +241,13 @@ mod tests {
     use crate::tensor::Tensor;
 
     fn drawn(distribution: Distribution, shape: &[usize], seed: u64, name: &str) -> Vec<f64> {
+        drawn_by(distribution, shape, seed, DrawKey::first(name))
+    }
+
+    fn drawn_by(distribution: Distribution, shape: &[usize], seed: u64, key: DrawKey) -> Vec<f64> {
         let fill = |to: &mut TensorMut| {
             to.fill_zeros()?;
-            distribution.fill(to, seed, name)
+            distribution.fill(to, seed, key)
         };
         let shape = Shape::new(shape).unwrap();
         Tensor::made(DType::Float64, shape, DeviceId::HOST, fill).unwrap().to_vec().unwrap()
@@ -267,6 +322,28 @@ mod tests {
     }
 
     #[test]
+    fn variables_of_one_name_get_different_numbers() {
+        let how = Distribution::Glorot(DistributionForm::Uniform);
+        let mut names = DrawnNames::default();
+        let keys = [names.next("a"), names.next("b"), names.next("a"), names.next("a")];
+        assert_eq!(keys[..2], [DrawKey::first("a"), DrawKey::first("b")]);
+        let all = keys.map(|key| drawn_by(how, &[4, 4], 1, key));
+        for (index, one) in all.iter().enumerate() {
+            assert!(all[..index].iter().all(|other| other != one), "{:?}", keys[index]);
+        }
+        // The elements of another shape are no multiples of these, either.
+        let wide = drawn_by(how, &[40, 4], 1, keys[2]);
+        let ratio = wide[0] / all[0][0];
+        assert!(wide.iter().zip(&all[0]).any(|(wide, small)| (wide / small - ratio).abs() > 0.01));
+        // Only the last key of a name can be given back.
+        names.give_back(keys[2]);
+        let next = names.next("a");
+        assert!(!keys.contains(&next));
+        names.give_back(next);
+        assert_eq!(names.next("a"), next);
+    }
+
+    #[test]
     fn the_bits_are_the_same_on_every_machine() {
         let bits =
             |how| drawn(how, &[2, 2], 42, "w").iter().map(|x| x.to_bits()).collect::<Vec<_>>();
@@ -306,7 +383,9 @@ mod tests {
     fn what_cannot_be_drawn_is_refused() {
         let refused = |how: Distribution, dtype| {
             let shape = Shape::new(&[2]).unwrap();
-            let made = Tensor::made(dtype, shape, DeviceId::HOST, |to| how.fill(to, 0, "w"));
+            let made = Tensor::made(dtype, shape, DeviceId::HOST, |to| {
+                how.fill(to, 0, DrawKey::first("w"))
+            });
             made.unwrap_err().to_string()
         };
         let normal = |mean, spread| Distribution::Normal { mean, spread };

@@ -18,7 +18,12 @@ static void numbers_of(umbo_strategy *strategy, const char *name,
     umbo_variable_release(variable);
 }
 
-static void every_distribution(umbo_strategy *strategy) {
+static int are_equal(const float one[6], const float other[6]) {
+    return memcmp(one, other, 6 * sizeof(float)) == 0;
+}
+
+/* Another strategy draws the same. Another name, another seed and another variable of the name draw something else. */
+static void every_distribution(umbo_strategy *strategy, umbo_strategy *second) {
     static const int64_t shape[2] = {2, 3};
     /* The square roots of 6 / (2 + 3) and of 6 / 2, and twice the wider normals' deviations. */
     static const float bounds[9] = {0, 0, 0, 0.05f, 1, 1.0954452f, 1.4380f, 1.7320508f, 2.2738f};
@@ -27,20 +32,47 @@ static void every_distribution(umbo_strategy *strategy) {
          initial = (umbo_initial)(initial + 1)) {
         umbo_variable_options options = drawn(initial, 2, shape);
         float first[6], again[6], other[6];
+        char name[16];
         int index;
-        numbers_of(strategy, "w", &options, first);
-        numbers_of(strategy, "w", &options, again);
-        CHECK(memcmp(first, again, sizeof(first)) == 0);
+        snprintf(name, sizeof(name), "w%d", (int)initial);
+        numbers_of(strategy, name, &options, first);
+        numbers_of(second, name, &options, again);
+        CHECK(are_equal(first, again));
         for (index = 0; index < 6; index++) {
             CHECK(first[index] <= bounds[initial] && first[index] >= -bounds[initial]);
         }
         if (initial <= UMBO_INITIAL_CONSTANT) continue;
         CHECK(first[0] != first[1]);
         numbers_of(strategy, "b", &options, other); /* another name */
-        CHECK(memcmp(first, other, sizeof(first)) != 0);
-        options.initial_seed = 1; /* another seed */
-        numbers_of(strategy, "w", &options, other);
-        CHECK(memcmp(first, other, sizeof(first)) != 0);
+        CHECK(!are_equal(first, other));
+        numbers_of(strategy, name, &options, again); /* the second of the name */
+        CHECK(!are_equal(first, again));
+        options.initial_seed = 1; /* another seed, also of the second one */
+        numbers_of(second, name, &options, other);
+        CHECK(!are_equal(first, other) && !are_equal(again, other));
+    }
+}
+
+/* Layers in a loop that have one name, or none, whatever their shapes. */
+static void names_that_repeat(umbo_strategy *strategy) {
+    static const int64_t small[2] = {2, 3}, large[2] = {200, 3};
+    static const char *const names[5] = {NULL, NULL, "Variable", "layer", "layer"};
+    float drawn_of[6][6];
+    int index, other;
+    umbo_variable_options options = drawn(UMBO_INITIAL_GLOROT_UNIFORM, 2, small);
+    float many[600];
+    umbo_variable *variable = NULL;
+    for (index = 0; index < 5; index++) {
+        numbers_of(strategy, names[index], &options, drawn_of[index]);
+        for (other = 0; other < index; other++) CHECK(!are_equal(drawn_of[other], drawn_of[index]));
+    }
+    options.shape = large;
+    CHECK_OK(umbo_variable_create(strategy, "layer", NULL, &options, &variable));
+    CHECK_OK(umbo_variable_copy_to_host(variable, many, sizeof(many)));
+    umbo_variable_release(variable);
+    for (index = 3; index < 5; index++) {
+        const float ratio = many[0] / drawn_of[index][0], second = many[1] / drawn_of[index][1];
+        CHECK(ratio - second > 0.01f || second - ratio > 0.01f);
     }
 }
 
@@ -96,6 +128,9 @@ static void refused(umbo_strategy *strategy) {
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("one of the three");
     options.initializer = NULL;
+    CHECK_STATUS(umbo_variable_create(strategy, "", initial, NULL, &none),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("name: is empty");
     options.initial_spread = -1;
     CHECK_STATUS(umbo_variable_create(strategy, "w", NULL, &options, &none),
                  UMBO_STATUS_INVALID_ARGUMENT);
@@ -114,11 +149,13 @@ static void refused(umbo_strategy *strategy) {
 }
 
 int main(void) {
-    umbo_strategy *strategy = make_strategy(2);
-    every_distribution(strategy);
+    umbo_strategy *strategy = make_strategy(2), *second = make_strategy(1);
+    every_distribution(strategy, second);
+    names_that_repeat(strategy);
     mean_and_spread(strategy);
     golden(strategy);
     refused(strategy);
+    umbo_strategy_release(second);
     umbo_strategy_release(strategy);
     return finish();
 }

@@ -2,6 +2,8 @@
 
 use umbo::strategy::context::{Scope, enter_creator_scope};
 use umbo::strategy::creator::VariableRequest;
+use umbo::strategy::in_place::create_in_place;
+use umbo::values::initial::Distribution;
 
 use crate::*;
 
@@ -159,6 +161,85 @@ fn waiting_for_replica_0_ends_with_the_step() {
     );
     refused(result, Status::DeadlineExceeded, &[]);
     s.synchronize().unwrap();
+}
+
+/// A variable whose elements are drawn.
+fn draw(strategy: Option<&Strategy>, name: &str) -> Result<Variable> {
+    let initial = Initial::Drawn {
+        dtype: umbo::tensor::DType::Float32,
+        shape: Shape::new(&[4])?,
+        distribution: Distribution::Normal { mean: 0.0, spread: 1.0 },
+        seed: 5,
+    };
+    variables::create(strategy, new(name), initial)
+}
+
+fn drawn(variable: &Variable) -> Vec<u32> {
+    read(variable).unwrap().to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect()
+}
+
+/// Variables of one name, made before a run, in it by every replica, by a creator, and after a failure.
+fn draw_in_many_ways(s: &Strategy) -> Vec<Vec<u32>> {
+    let mut all: Vec<Variable> =
+        ["w", "w", "b", "w_1"].into_iter().map(|name| draw(Some(s), name).unwrap()).collect();
+    let run = |_: &ReplicaContext| {
+        let made = [draw(None, "w")?, draw(None, "w")?, draw(None, "b")?].map(Value::Variable);
+        Ok(Some(Value::tuple(made.to_vec()).unwrap()))
+    };
+    let result = s.run(&run, None).unwrap().unwrap();
+    for item in 0..3 {
+        let Value::Variable(variable) = result.item(item).unwrap() else { panic!("{result:?}") };
+        all.push(variable.clone());
+    }
+    // A creator makes a slot of the same name for each variable, and refuses one of them, which is made later.
+    let slots = Arc::new(Mutex::new(Vec::new()));
+    let (kept, owner) = (Arc::clone(&slots), s.clone());
+    let scope = enter_creator_scope(Arc::new(move |request: &VariableRequest| {
+        match request.name().as_str() {
+            "slot" => Ok(None),
+            "refused" => Err(Error::DataLoss("in the creator".into())),
+            _ => {
+                kept.lock().unwrap().push(draw(Some(&owner), "slot")?);
+                Ok(None)
+            }
+        }
+    }));
+    all.extend(["w", "v"].map(|name| draw(Some(s), name).unwrap()));
+    assert!(draw(Some(s), "refused").is_err() && draw(Some(s), "refused").is_err());
+    drop(scope.exit().unwrap());
+    all.extend(slots.lock().unwrap().drain(..));
+    all.extend([draw(Some(s), "refused").unwrap(), draw(Some(s), "refused").unwrap()]);
+    all.iter().map(drawn).collect()
+}
+
+#[test]
+fn no_two_variables_are_drawn_alike_with_any_number_of_replicas() {
+    let one = draw_in_many_ways(&strategy(1));
+    for (index, elements) in one.iter().enumerate() {
+        assert!(one[..index].iter().all(|other| other != elements), "variable {index}");
+    }
+    for replicas in 2..=3 {
+        assert_eq!(draw_in_many_ways(&strategy(replicas)), one, "{replicas} replicas");
+    }
+    // What was refused was not made: the first variable of the name is the one that there would be without refusals.
+    let s = strategy(1);
+    assert!(one.contains(&drawn(&draw(Some(&s), "refused").unwrap())));
+}
+
+#[test]
+fn a_variable_needs_a_name() {
+    let s = strategy(2);
+    let said = ["name: is empty"];
+    refused(s.scope(|| make("", 1.0)).unwrap(), Status::InvalidArgument, &said);
+    let scope = enter_creator_scope(Arc::new(|request: &VariableRequest| {
+        request.describe(|new| new.name = "".into());
+        Ok(None)
+    }));
+    refused(s.scope(|| make("v", 1.0)).unwrap(), Status::InvalidArgument, &said);
+    drop(scope.exit().unwrap());
+    // SAFETY: the tensor is the variable's alone.
+    let made = unsafe { create_in_place(&s, vec![(new(""), Tensor::scalar(1.0f32).unwrap())]) };
+    refused(made, Status::InvalidArgument, &["names[0]: name: is empty"]);
 }
 
 /// What creators of a test saw.

@@ -9,17 +9,18 @@ use umbo::collectives::{Assignment, ReduceOp};
 use umbo::strategy::assign_all::assign_all;
 use umbo::strategy::collective::ReductionOptions;
 use umbo::strategy::metrics::Metric;
-use umbo::strategy::variables::{assign, read};
+use umbo::strategy::variables::{self, Initial, assign, read};
 use umbo::strategy::writing::{ScatterOp, scatter};
 use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::tensor::{DType, Tensor};
+use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
+use umbo::values::initial::{Distribution, DistributionForm};
 use umbo::values::variable::Aggregation;
 
 use super::engine::{job, ranks};
 use super::on_gpus::tried;
 use super::training::assert_same;
-use super::{alone, bytes, on_ranks, tensor, tensor_of, variable};
+use super::{alone, bytes, named, on_ranks, tensor, tensor_of, variable};
 
 /// What replica `replica` of all contributes: values whose sum depends on the order.
 fn contribution(seed: u64, replica: usize, dtype: DType, shape: &[usize]) -> Tensor {
@@ -188,4 +189,42 @@ fn a_rank_alone_needs_nobody() {
     let ranks = ranks(1);
     let came = on_ranks(&ranks, 2, |_, strategy| program(&strategy.unwrap(), DType::Float32));
     assert_eq!((came[0].clone(), ranks[0].calls()), (expected, 0));
+}
+
+/// Variables of one name, made before runs and in them, have different elements, and those that one process draws.
+#[test]
+fn elements_are_drawn_alike_on_all_ranks() {
+    let draw = |strategy: Option<&Strategy>, name: &str| {
+        let initial = Initial::Drawn {
+            dtype: DType::Float64,
+            shape: Shape::new(&[6])?,
+            distribution: Distribution::Glorot(DistributionForm::TruncatedNormal),
+            seed: 3,
+        };
+        variables::create(strategy, named(name, Aggregation::None), initial)
+    };
+    let program = |strategy: &Strategy| {
+        let mut made = ["w", "w", "v"].map(|name| draw(Some(strategy), name).unwrap()).to_vec();
+        let run = |_: &ReplicaContext| {
+            let made = [draw(None, "w")?, draw(None, "v")?].map(Value::Variable);
+            Ok(Some(Value::tuple(made.to_vec())?))
+        };
+        let result = strategy.run(&run, None).unwrap().unwrap();
+        for item in 0..2 {
+            let Value::Variable(variable) = result.item(item).unwrap() else {
+                panic!("{result:?}")
+            };
+            made.push(variable.clone());
+        }
+        made.iter().map(|variable| bytes(&read(variable).unwrap())).collect::<Vec<_>>()
+    };
+    let expected = program(&alone(1));
+    for (index, elements) in expected.iter().enumerate() {
+        assert!(expected[..index].iter().all(|other| other != elements), "variable {index}");
+    }
+    for (size, replicas) in tried(SPLITS) {
+        for found in on_ranks(&ranks(size), replicas, |_, made| program(&made.unwrap())) {
+            assert_eq!(found, expected, "{size} ranks of {replicas}");
+        }
+    }
 }
