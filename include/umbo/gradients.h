@@ -132,8 +132,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_variable(
  *   the rows that were named, ascending, each once. With accumulated runs it is divided by the
  *   weight of those that there are.
  * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such variable. UMBO_STATUS_NOT_FOUND: no replica
- *   contributed to it. UMBO_STATUS_FAILED_PRECONDITION: inside a run, if there is nothing to apply,
- *   or all weights are 0.
+ *   contributed to it, or it is frozen and runs are accumulated, which leaves it out.
+ *   UMBO_STATUS_FAILED_PRECONDITION: inside a run, if there is nothing to apply, or all weights are
+ *   0.
  *
  * Nothing is used up. Waits for a run of another thread. Collective: each rank gets the gradient
  * over all ranks, which exchange more than in an apply.

@@ -52,7 +52,10 @@ typedef struct umbo_momentum_options {
   double momentum;
   /** 1: Nesterov's momentum. */
   int32_t nesterov;
-  /** What a gradient loses before it is added to the sum; in [0, 1]. 0 with Nesterov's momentum. */
+  /**
+   * What a gradient loses before it is added to the sum; in [0, 1]. 0 with Nesterov's momentum.
+   * Without effect if `momentum` is 0.
+   */
   double dampening;
 } umbo_momentum_options;
 
@@ -183,7 +186,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_sgd(
  * w = w - learning_rate * a                      with nesterov: g + momentum * a in place of a
  * ```
  *
- * With a dampening it adds (1 - dampening) * g, except in the first update of a variable.
+ * With a dampening it adds (1 - dampening) * g, except in the first update of a variable and if
+ * momentum is 0.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_momentum(
     const umbo_strategy *strategy, const umbo_momentum_options *options,

@@ -25,7 +25,8 @@ pub struct umbo_momentum_options {
     pub momentum: f64,
     /// 1: Nesterov's momentum.
     pub nesterov: i32,
-    /// What a gradient loses before it is added to the sum; in [0, 1]. 0 with Nesterov's momentum.
+    /// What a gradient loses before it is added to the sum; in [0, 1]. 0 with Nesterov's momentum. Without effect if
+    /// `momentum` is 0.
     pub dampening: f64,
 }
 
@@ -147,7 +148,7 @@ pub fn umbo_optimizer_create_sgd(
 /// w = w - learning_rate * a                      with nesterov: g + momentum * a in place of a
 /// ```
 ///
-/// With a dampening it adds (1 - dampening) * g, except in the first update of a variable.
+/// With a dampening it adds (1 - dampening) * g, except in the first update of a variable and if momentum is 0.
 #[c_call(out(optimizer), options(options))]
 pub fn umbo_optimizer_create_momentum(
     strategy: *const umbo_strategy,

@@ -26,6 +26,8 @@ pub(super) struct Accumulation {
     sums: Vec<VariableSum>,
     /// Grows when the sums are forgotten.
     period: u64,
+    /// For each variable, the last period in which a run was accumulated while the variable was frozen.
+    left_out: Vec<u64>,
     /// Which variables are row-sparse.
     row_sparse: Vec<usize>,
     workspace: Workspace,
@@ -96,6 +98,7 @@ impl Accumulation {
             weight: 0.0,
             sums,
             period: 1,
+            left_out: vec![0; variables.len()],
             row_sparse,
             workspace: Workspace::default(),
             sum_slab: Slab::new(0),
@@ -131,6 +134,16 @@ impl Accumulation {
             VariableSum::Dense(sum) => sum.written == self.period,
             VariableSum::Rows(sums) => sums.kept().is_some(),
         }
+    }
+
+    /// A run is accumulated without variable `index`, which is frozen.
+    pub(super) fn leave_out(&mut self, index: usize) {
+        self.left_out[index] = self.period;
+    }
+
+    /// Whether one of the accumulated runs is without variable `index`, which was frozen.
+    pub(super) fn is_left_out(&self, index: usize) -> bool {
+        self.left_out[index] == self.period
     }
 
     /// Whether variable `index` is row-sparse.

@@ -404,6 +404,9 @@ impl CommitAction for ApplyAction {
         match outcome {
             ApplyDecision::Accumulate => {
                 failure = work.accumulate(launcher, &mut sources).err();
+                let plan = gradients.plan();
+                let frozen = (0..sources.variables().len()).filter(|&index| !plan.updates(index));
+                frozen.for_each(|index| sources.accumulation.leave_out(index));
                 sources.accumulation.runs += 1;
                 sources.accumulation.weight += sources.contributions.total_weight();
             }

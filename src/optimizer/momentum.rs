@@ -15,8 +15,8 @@ use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule, check_de
 /// in PyTorch, so a new learning rate acts at once on all of it. Keras keeps the steps; the two
 /// agree while the learning rate stays the same.
 ///
-/// With [`Momentum::dampened`] by δ, as in PyTorch, a ← μ·a + (1 − δ)·g; in a variable's first update a ← g. Whether
-/// there was one is the running scalar, which stays 0 without dampening.
+/// With [`Momentum::dampened`] by δ, as in PyTorch, a ← μ·a + (1 − δ)·g; in a variable's first update, and where μ is
+/// 0, a ← g. Whether there was an update is the running scalar, which stays 0 without dampening.
 #[derive(Clone, Copy, Debug)]
 pub struct Momentum {
     momentum: f64,
@@ -62,13 +62,14 @@ impl UpdateRule for Momentum {
     }
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
-        let kind = match (self.nesterov, self.dampening != 0.0) {
+        let is_dampened = self.dampening != 0.0 && self.momentum != 0.0;
+        let kind = match (self.nesterov, is_dampened) {
             (true, _) => RuleKind::Nesterov,
             (false, true) => RuleKind::MomentumDampened,
             (false, false) => RuleKind::Momentum,
         };
         let rest = if running[0] != 0.0 { 1.0 - self.dampening } else { 1.0 };
-        let has_sum = if self.dampening != 0.0 { 1.0 } else { running[0] };
+        let has_sum = if is_dampened { 1.0 } else { running[0] };
         let scalars = [rates.learning_rate, self.momentum, rest];
         Ok(Scalars::of(rates, [has_sum, running[1]], kind, scalars))
     }

@@ -22,7 +22,7 @@ use crate::values::Value;
 ///
 /// Waits for a step that is running on another thread. FAILED_PRECONDITION within a step, where an apply
 /// would be refused because nothing was submitted, and if all weights are 0. NOT_FOUND: no replica wrote
-/// the variable. INVALID_ARGUMENT: an optimizer of another strategy.
+/// the variable, or runs are accumulated while it is frozen. INVALID_ARGUMENT: an optimizer of another strategy.
 ///
 /// With several ranks this is a collective call: all ranks make it, exchange their contributions to the variable,
 /// and get the gradient of all ranks.
@@ -65,6 +65,18 @@ struct InspectGradient<'a> {
     found: Option<Value>,
 }
 
+impl InspectGradient<'_> {
+    /// Whether runs are accumulated without the variable: it is frozen.
+    fn is_left_out(&self) -> bool {
+        let (gradients, index) = (self.gradients, self.index);
+        let Some(optimizer) = self.optimizer else {
+            return gradients.accumulation().is_left_out(index);
+        };
+        let accumulates = gradients.accumulation_steps() > 1 || gradients.accumulation().runs > 0;
+        accumulates && optimizer.lock().group(&gradients.variables()[index]).frozen
+    }
+}
+
 impl CommitAction for InspectGradient<'_> {
     fn prepare(&mut self) -> Result<()> {
         let (gradients, index) = (self.gradients, self.index);
@@ -75,11 +87,13 @@ impl CommitAction for InspectGradient<'_> {
         let scale = |optimizer: &Arc<Optimizer>| optimizer.lock().loss_scale_of(contributions.step);
         let unscale = 1.0 / self.optimizer.map_or(1.0, scale);
         let weight = contributions.total_weight() + gradients.accumulation().weight;
+        let is_left_out = self.is_left_out();
         let mut sources = GradientSources::new(gradients, contributions, weight, unscale);
         let what = format_args!("a look at the gradient of {variable:?}");
         let further = |add: &mut AddQuantity<'_>| {
             add(&"the variable", variable.name().as_str().into());
             add(&"the factor that undoes the loss scale", unscale.into());
+            add(&"whether the variable is frozen", is_left_out.into());
         };
         let exchange = Exchange::begin(self.ranks, gradients, &sources, &what, &further)?;
         sources.weigh(exchange.total_weight(weight));
@@ -87,6 +101,12 @@ impl CommitAction for InspectGradient<'_> {
             return Err(Error::precondition(
                 "gradients: all weights are 0; an apply would do nothing",
             ));
+        }
+        if is_left_out {
+            return Err(Error::NotFound(format!(
+                "index: {variable:?} is frozen, and gradients of frozen variables are not accumulated; an \
+                 apply would not update it"
+            )));
         }
         if !exchange.has_variable(&sources, index) {
             return Err(Error::NotFound(format!(

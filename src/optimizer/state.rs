@@ -290,7 +290,7 @@ impl std::fmt::Debug for Optimizer {
 
 impl OptimizerMemory {
     /// How a variable is treated.
-    fn group(&self, variable: &Variable) -> VariableGroup {
+    pub(super) fn group(&self, variable: &Variable) -> VariableGroup {
         self.groups.get(&variable.key()).map(|(_, group)| *group).unwrap_or_default()
     }
 

@@ -5,7 +5,11 @@ use std::sync::Arc;
 use umbo::error::Status;
 use umbo::optimizer::GradientMode::{Add, Overwrite};
 use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
-use umbo::optimizer::{ApplyAction, ApplyOptions, Gradients, LossScaling, NonFinite, Settings};
+use umbo::optimizer::momentum::Momentum;
+use umbo::optimizer::sgd::Sgd;
+use umbo::optimizer::{
+    ApplyAction, ApplyOptions, Gradients, LossScaling, NonFinite, Optimizer, Settings, UpdateRule,
+};
 use umbo::strategy::commit::{CommitAction, StepParticipant};
 
 use crate::setup::*;
@@ -313,6 +317,24 @@ fn schedules_count_updates_that_are_still_to_come() {
     ApplyAction::new(Arc::clone(&optimizer), Arc::clone(&gradients[0])).prepare().unwrap();
     apply(&optimizer, &gradients[1]).unwrap();
     assert_eq!(value::<f32>(&variables[1]), [-110.0]);
+}
+
+/// As in PyTorch, where no sum of gradients is kept then.
+#[test]
+fn dampening_does_nothing_without_momentum() {
+    let train = |rule: Box<dyn UpdateRule>| {
+        let variable = variable("w", &[1.0f32, -2.0]);
+        let gradients = gradients(1, &[&variable], Sum);
+        let optimizer = Optimizer::new(STRATEGY, rule, 0.25).unwrap();
+        for number in 1..=3 {
+            step(&gradients, number, &[Some(&[number as f32, 0.3])], &[1.0]);
+            apply(&optimizer, &gradients).unwrap();
+        }
+        bits(&value::<f32>(&variable))
+    };
+    let dampened = |momentum| Momentum::new(momentum, false).unwrap().dampened(0.4).unwrap();
+    assert_eq!(train(Box::new(dampened(0.0))), train(Box::new(Sgd)));
+    assert_ne!(train(Box::new(dampened(0.5))), train(Box::new(Momentum::new(0.5, false).unwrap())));
 }
 
 /// What is not finite is refused before it is in the sum of several runs, from which nothing could take

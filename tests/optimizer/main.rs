@@ -10,6 +10,7 @@ mod failures;
 mod features;
 #[path = "../fresh/mod.rs"]
 mod fresh;
+mod large_gradients;
 mod narrow;
 mod neighbours_contract;
 mod oracle;

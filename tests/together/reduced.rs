@@ -7,7 +7,7 @@ use std::sync::Arc;
 use umbo::error::{Result, Status};
 use umbo::optimizer::reduced::reduced;
 use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, Optimizer, apply};
+use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, Optimizer, VariableGroup, apply};
 use umbo::strategy::variables::read;
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::values::Value;
@@ -110,6 +110,36 @@ fn a_look_at_nothing_fails_on_all_ranks() {
             let error = reduced(&trained.gradients, 0, None).unwrap_err();
             assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
             assert!(error.to_string().contains("all weights are 0"), "{error}");
+        });
+    }
+}
+
+/// The gradients of a frozen variable are not accumulated. Without accumulation there is a gradient, though no apply uses
+/// it.
+#[test]
+fn a_look_at_a_frozen_variable_finds_nothing_where_runs_are_accumulated() {
+    for count in [1, 2] {
+        on_ranks(&ranks(count), 1, |_, strategy| {
+            let strategy = strategy.unwrap();
+            for accumulation in [1, runs(3)] {
+                let trained = set_up(strategy.clone(), accumulation);
+                let frozen = VariableGroup { frozen: true, ..VariableGroup::default() };
+                trained.optimizer.add_group(&trained.variables[1..], frozen).unwrap();
+                for run in 0..accumulation {
+                    trained.run(|_, _| true, 1.0).unwrap();
+                    for (by, leaves_out) in
+                        [(Some(&trained.optimizer), accumulation > 1), (None, run > 0)]
+                    {
+                        assert!(look(&trained.gradients, 0, by).starts_with(b"float32"));
+                        let found = look(&trained.gradients, 1, by);
+                        let starts = if leaves_out { &b"NotFound"[..] } else { b"float32" };
+                        assert!(found.starts_with(starts), "{}", String::from_utf8_lossy(&found));
+                    }
+                    apply(&trained.optimizer, &trained.gradients).unwrap();
+                }
+                assert_eq!(trained.weights(1), [0.0; 3]);
+                assert_ne!(trained.weights(0), [0.0; 70]);
+            }
         });
     }
 }

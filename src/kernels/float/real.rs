@@ -38,6 +38,9 @@ pub trait Real:
     /// The correctly rounded square root.
     fn sqrt(self) -> Self;
 
+    /// The largest finite number.
+    fn largest() -> Self;
+
     /// Whether this number is neither zero, subnormal, infinite nor NaN.
     fn is_normal(self) -> bool;
 
@@ -70,6 +73,11 @@ macro_rules! reals {
                 #[inline(always)]
                 fn sqrt(self) -> Self {
                     <$rust>::sqrt(self)
+                }
+
+                #[inline(always)]
+                fn largest() -> Self {
+                    <$rust>::MAX
                 }
 
                 #[inline(always)]

@@ -234,14 +234,14 @@ rules! { w g:
     RmsPropCentered = "rmsprop_centered" (rho, rest, _momentum, epsilon, learning_rate) [v, a] {
         v = rho * v + rest * (g * g);
         a = rho * a + rest * g;
-        w = w - learning_rate * (g / (sqrt(at_least_zero(v - a * a)) + epsilon));
+        w = w - learning_rate * (g / (sqrt(at_least_zero(v - finite(a * a))) + epsilon));
     } as rare;
     /// Centered RMSprop with momentum.
     RmsPropCenteredMomentum = "rmsprop_centered_momentum"
         (rho, rest, momentum, epsilon, learning_rate) [v, a, b] {
         v = rho * v + rest * (g * g);
         a = rho * a + rest * g;
-        b = momentum * b + g / (sqrt(at_least_zero(v - a * a)) + epsilon);
+        b = momentum * b + g / (sqrt(at_least_zero(v - finite(a * a))) + epsilon);
         w = w - learning_rate * b;
     } as rare;
     /// LAMB. It has Adam's scalars, `correction1` = 1 / (1 - beta1^t), and `rate` = learning_rate * norm(w) /
@@ -256,8 +256,8 @@ rules! { w g:
     };
     /// FTRL-Proximal: `per_rate` is 1 / learning_rate.
     Ftrl = "ftrl" (per_rate, beta, l1, l2) [z, n] {
-        let before = sqrt(n);
-        n = n + g * g;
+        let (g, before) = (with_finite_square(g), sqrt(n));
+        n = finite(n + g * g);
         z = z + g - (sqrt(n) - before) * per_rate * w;
         w = -(beyond(z, l1) / ((beta + sqrt(n)) * per_rate + l2));
     };
@@ -287,6 +287,18 @@ fn sqrt<T: Real>(value: T) -> T {
 fn at_least_zero<T: Real>(value: T) -> T {
     let zero = T::from_f64(0.0);
     if value < zero { zero } else { value }
+}
+
+/// The nearest finite number; a NaN stays one.
+#[inline(always)]
+fn finite<T: Real>(value: T) -> T {
+    value.limited(T::largest())
+}
+
+/// The nearest number with a finite square; a NaN stays one.
+#[inline(always)]
+fn with_finite_square<T: Real>(value: T) -> T {
+    value.limited(T::largest().sqrt())
 }
 
 /// The larger of the two. A NaN stays in the second moment, and so is returned in every later update, too.

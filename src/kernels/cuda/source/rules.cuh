@@ -5,6 +5,16 @@
 #pragma once
 #include "gradient.cuh"
 
+// The largest finite number.
+DEVICE Real<float> largest(Real<float>) { return Real<float>{0x1.fffffep+127f}; }
+DEVICE Real<double> largest(Real<double>) { return Real<double>{0x1.fffffffffffffp+1023}; }
+// The nearest finite number. NaN stays NaN.
+template <class T> DEVICE Real<T> finite(Real<T> number) { return limited(number, largest(number)); }
+// The nearest number with a finite square. NaN stays NaN.
+template <class T> DEVICE Real<T> with_finite_square(Real<T> number) {
+    return limited(number, root(largest(number)));
+}
+
 struct Sgd {
     enum { SLOTS = 0, MEASURES = 0, HAS_ROWS = 1 };
     template <class T>
@@ -124,7 +134,7 @@ struct RmsPropCentered {
     DEVICE Real<T> step(const Real<T> (&s)[SCALARS], Real<T> *slots, Real<T> gradient) {
         slots[0] = RmsProp::moment(s, slots[0], gradient * gradient);
         slots[1] = RmsProp::moment(s, slots[1], gradient);
-        Real<T> variance = slots[0] - slots[1] * slots[1];
+        Real<T> variance = slots[0] - finite(slots[1] * slots[1]);
         // Rounding can make it negative.
         variance.value = variance.value < 0 ? 0 : variance.value;
         return gradient / (root(variance) + s[3]);
@@ -167,7 +177,8 @@ struct Ftrl {
     DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
                          Real<T> gradient) {
         Real<T> before = slots[1];
-        slots[1] = before + gradient * gradient;
+        gradient = with_finite_square(gradient);
+        slots[1] = finite(before + gradient * gradient);
         Real<T> new_root = root(slots[1]);
         slots[0] = slots[0] + gradient - (new_root - root(before)) * s[0] * weight;
         Real<T> excess = slots[0] - limited(slots[0], s[2]);
