@@ -22,12 +22,14 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::hazard::{self, Hazard};
+use super::made_handles;
 use super::object::{Kind, Object, Opaque};
 use crate::error::{Error, Result, memory};
 use crate::executor::fork;
+use crate::observe::log::{self, Level};
 use parking_lot::Mutex;
 
 const SLOT_BITS: u32 = 26;
@@ -45,6 +47,8 @@ const FIRST_CHUNK_BITS: u32 = 6;
 const CHUNKS: usize = 20;
 const SLOTS: u32 = (((1u64 << CHUNKS) - 1) << FIRST_CHUNK_BITS) as u32;
 const NO_SLOT: u32 = u32::MAX;
+/// So many handles that the table needs this chunk are warned of.
+const MANY_CHUNK: usize = 10;
 
 const _: () = assert!(usize::BITS == 64, "handles need pointers of 64 bits");
 const _: () = assert!((SLOTS as u64) <= SLOT_MASK);
@@ -126,6 +130,9 @@ impl HandleTable {
         if index == free.fresh && offset == 0 {
             let slots = new_chunk(chunk)?;
             self.chunks[chunk].get_or_init(|| slots);
+            if chunk == MANY_CHUNK {
+                ARE_MANY.store(true, Ordering::Relaxed);
+            }
         }
         let slot =
             self.slot(index).ok_or_else(|| Error::Internal("a slot without memory".into()))?;
@@ -147,6 +154,30 @@ impl HandleTable {
         slot.next_free.store(free.head, Ordering::Relaxed);
         free.head = index;
     }
+}
+
+/// Whether a warning of many handles is due. It is given when the call makes its handle, since the table is locked
+/// while it grows.
+static ARE_MANY: AtomicBool = AtomicBool::new(false);
+
+#[inline]
+fn warn_of_many() {
+    if ARE_MANY.load(Ordering::Relaxed) && ARE_MANY.swap(false, Ordering::Relaxed) {
+        say_many();
+    }
+}
+
+#[cold]
+fn say_many() {
+    log::log(Level::Warning, || {
+        format!(
+            "{} handles are in use, of which {} are tensors and {} are values; look whether each that a step \
+             makes is released (UMBO_STRICT=1 finds callbacks that leave some)",
+            live(None),
+            live(Some(Kind::Tensor)),
+            live(Some(Kind::Value))
+        )
+    });
 }
 
 /// The slots of a chunk, all free.
@@ -253,6 +284,8 @@ impl<H: Opaque> ReservedHandle<H> {
     pub(crate) fn make(self, object: H::Object) -> *mut H {
         let handle = fill(self.index, self.slot, H::wrap(object), TAKEN);
         std::mem::forget(self);
+        made_handles::note(bits(handle), H::KIND);
+        warn_of_many();
         handle
     }
 }
@@ -309,7 +342,9 @@ pub(super) fn retain(
 ) -> Result<*mut c_void> {
     let object = inspect(bits(handle), argument, kind, Object::clone)?;
     let (index, slot) = TABLE.take()?;
-    Ok(fill(index, slot, object, TAKEN))
+    let handle = fill(index, slot, object, TAKEN);
+    warn_of_many();
+    Ok(handle)
 }
 
 /// A reference of one's own to the object behind a handle.

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 
 use super::c_string::device_text;
+use super::left_handles::leaving_none;
 use super::prelude::*;
 use crate::strategy::context::with_current_replica;
 use crate::strategy::metrics::Metric;
@@ -64,7 +65,10 @@ pub(super) fn call_replica(
         (ctx, args)
     };
     let _lent = UntilReturn(loans);
-    stored("result", |result| function(ctx, args, result))
+    let whose = || format!("the callback of replica {}", context.replica_in_sync());
+    leaving_none(context.strategy(), whose, || {
+        stored("result", |result| function(ctx, args, result))
+    })
 }
 
 /// Takes back what is lent to a callback, when that has returned.

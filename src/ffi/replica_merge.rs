@@ -1,5 +1,6 @@
 //! Where the replicas of a step meet: `umbo/replica_context.h`.
 
+use super::left_handles::leaving_none;
 use super::prelude::*;
 use crate::strategy::merge::{MergeCall, Operation};
 
@@ -52,12 +53,18 @@ pub fn umbo_replica_context_merge_call(
         let merged = merged_arguments(calls)?;
         let mut lent_strategy = LentHandle::<umbo_strategy>::new()?;
         let mut lent_args = LentHandle::<umbo_value>::new()?;
-        let strategy = lent_strategy.lend(strategy.clone())?;
+        let lent = lent_strategy.lend(strategy.clone())?;
         let args = merged.map_or(Ok(ptr::null_mut()), |merged| lent_args.lend(merged))?;
-        stored("result", |result| {
-            // SAFETY: the caller gives a function of this type and its user data.
-            unsafe { function(strategy, args, user_data.pointer(), result) }
-        })
+        leaving_none(
+            strategy,
+            || "the merge function".into(),
+            || {
+                stored("result", |result| {
+                    // SAFETY: the caller gives a function of this type and its user data.
+                    unsafe { function(lent, args, user_data.pointer(), result) }
+                })
+            },
+        )
     };
     let operation = Operation::MergeCall { function: function as usize };
     result.write(ctx.synchronize(operation, args, Box::new(merge))?);

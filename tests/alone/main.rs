@@ -27,6 +27,7 @@ mod input_thread_failures;
 mod input_threads;
 mod input_warnings;
 mod log_messages;
+mod many_handles;
 mod name_lifetimes;
 mod no_polling;
 /// What the engine of the ranks asks for.

@@ -33,7 +33,7 @@ enum Strictly {
 use Strictly::{Fails, FailsInProcess, Warns};
 
 /// A place in the sources: its file, words near it, and what it is to those who are strict.
-const SITES: [(&str, &str, Strictly); 24] = [
+const SITES: &[(&str, &str, Strictly)] = &[
     (
         "observe/environment.rs",
         "UMBO_TRACE: no trace",
@@ -110,6 +110,7 @@ const SITES: [(&str, &str, Strictly); 24] = [
     ),
     ("input/iterator.rs", "fn tell_end", Fails(&[("once more without a reset", end_twice)])),
     ("checkpoint/folder.rs", "passed over", Fails(&[("step-000000000002", damaged)])),
+    ("ffi/handle.rs", "fn say_many", Warns("may be meant: a program can need so many")),
 ];
 
 fn tensor(shape: &[usize], number: f32) -> Value {
@@ -256,7 +257,7 @@ fn provoke_all(is_on: bool) {
     let kept = Arc::clone(&lines);
     let sink = move |_: Level, text: &str| kept.lock().unwrap().push(text.to_owned());
     log::set_sink(Level::Warning, Box::new(sink));
-    for (file, _, strictly) in &SITES {
+    for (file, _, strictly) in SITES {
         let (provokes, in_process) = match strictly {
             Fails(provokes) => (provokes, false),
             FailsInProcess(provokes) => (provokes, true),
@@ -349,7 +350,7 @@ fn each_warning_of_the_sources_is_in_the_table() {
     files.sort();
     known.sort();
     assert_eq!(files, known, "a warning without a row in SITES, or a row without a warning");
-    for (file, words, strictly) in &SITES {
+    for (file, words, strictly) in SITES {
         assert!(!matches!(strictly, Warns("")), "{file}: why is it no failure?");
         let is_there = |(of, site): &&(String, String)| of == file && site.contains(words);
         assert!(found.iter().any(|site| is_there(&site)), "{file}: no warning near '{words}'");
