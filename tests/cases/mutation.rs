@@ -79,7 +79,9 @@ fn elements(list: &Json) -> Vec<Json> {
         Json::String(text) if text == "Infinity" => vec![json!("-Infinity"), json!(1)],
         Json::String(_) => vec![json!("Infinity"), json!(1)],
         number => match (number.as_i64(), number.as_f64()) {
-            (Some(number), _) if number.abs() > 1 << 53 => vec![json!(number - number.signum())],
+            (Some(number), _) if number.unsigned_abs() > 1 << 53 => {
+                vec![json!(number - number.signum())]
+            }
             // Away from the value by more than any tolerance.
             (Some(number), _) => vec![json!(if number == 0 { 1 } else { 0 }), json!("NaN")],
             (None, Some(number)) => vec![json!(number + number.abs() + 1.0), json!("NaN")],
