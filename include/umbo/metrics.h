@@ -40,7 +40,10 @@ UMBO_ENUM(umbo_metric_kind) {
   UMBO_METRIC_SUM = 1,
   /** A weighted mean: `mean` of the result. umbo_metrics_add() adds to it. */
   UMBO_METRIC_MEAN = 2,
-  /** An exact sum of whole numbers: `sum` of the result. umbo_metrics_add() adds to it. */
+  /**
+   * An exact sum of whole numbers, each 0 or more: `sum` of the result. umbo_metrics_add() adds to
+   * it.
+   */
   UMBO_METRIC_COUNT = 3,
   /**
    * The share of right predictions, top-1: `mean` of the result; `sum` is how many were right, and
@@ -64,13 +67,16 @@ UMBO_ENUM(umbo_metric_kind) {
 /** Options of a metric. */
 typedef struct umbo_metric_options {
   size_t struct_size;
-  /** The classes of a confusion matrix, 1 to 32768; must be given. A cell takes 8 bytes. */
+  /**
+   * The classes of a confusion matrix, 1 to 32768; must be given. A cell takes 8 bytes. Of an
+   * accuracy it may be given: class numbers from it on are then refused. 0: it is not known.
+   */
   int64_t class_count;
   /** The bins of an AUC's histogram, 1 to 16777216. */
   int64_t bin_count;
-  /** Where the first bin begins; lower scores count in it. */
+  /** Where the first bin begins. A lower score is put into it, with a warning, once. */
   double lowest_score;
-  /** Where the last bin ends; higher scores count in it. */
+  /** Where the last bin ends. A higher score is put into it, with a warning, once. */
   double highest_score;
 } umbo_metric_options;
 
@@ -152,7 +158,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_index(
 /**
  * Adds a number and its weight to a sum, mean, count or accuracy.
  *
- * @param[in] sum What is added; of a count a whole number, of an accuracy the right predictions.
+ * @param[in] sum What is added; of a count a whole number, 0 or more, of an accuracy the right
+ *   predictions.
  * @param[in] weight Usually the number of examples, 0 or more; of an accuracy all predictions.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add(
@@ -167,7 +174,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add(
  *   scores of shape [examples] or [examples, 1]. No score is NaN.
  * @param[in] labels The right classes: integers or bool of shape [examples] or [examples, 1].
  * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: also a class that there is not; the message has its
- *   row.
+ *   row. UMBO_STATUS_INVALID_ARGUMENT: also, in strict mode, a score outside of an AUC's range.
+ *
+ * Class numbers are 0 or more. Without `class_count`, an accuracy also refuses the label that -1
+ * becomes in an unsigned type, such as 255 in uint8. Leave examples without a class out.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add_labels(
     umbo_metrics *metrics, umbo_replica_context *ctx, int64_t index, const umbo_view *predicted,

@@ -202,9 +202,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_synchronize(umbo_strategy *stra
  * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no replica added a metric of this name there. The
  *   message lists the names that there are.
  *
- * Replicas add to it with umbo_replica_context_add_metric(). Runs and epochs in which no replica
- * adds any metric, and runs that fail, leave those of before. For accuracies, confusion matrices,
- * AUCs and longer sums see metrics.h.
+ * Replicas add to it with umbo_replica_context_add_metric(). Runs in which no replica adds any
+ * metric, and runs that fail, leave those of before. An epoch leaves nothing of before: after one
+ * without steps, as over an empty dataset, there are no metrics. For accuracies, confusion
+ * matrices, AUCs and longer sums see metrics.h.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_metric(
     const umbo_strategy *strategy, const char *name, umbo_metric *metric);

@@ -133,7 +133,8 @@ UMBO_DEFAULT(umbo_train_epoch_report, UMBO_TRAIN_EPOCH_REPORT_INIT)
  *
  * The update, and what the step adds to metrics, belong to the step: all of it takes effect, or
  * nothing. If something fails, the epoch ends, and all is as after the step before. Afterwards
- * umbo_strategy_metric() has the totals and means over all steps that took effect.
+ * umbo_strategy_metric() has the totals and means over all steps that took effect, and nothing
+ * else: after an epoch without steps, which is UMBO_OK, it is UMBO_STATUS_NOT_FOUND.
  *
  * The element of a step that failed, was cancelled or was late is the first one of the next epoch
  * over the iterator; positions and checkpoints in between are before it. It is dropped by

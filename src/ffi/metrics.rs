@@ -11,7 +11,7 @@ pub type umbo_metric_kind = i32;
 pub const UMBO_METRIC_SUM: umbo_metric_kind = 1;
 /// A weighted mean: `mean` of the result. umbo_metrics_add() adds to it.
 pub const UMBO_METRIC_MEAN: umbo_metric_kind = 2;
-/// An exact sum of whole numbers: `sum` of the result. umbo_metrics_add() adds to it.
+/// An exact sum of whole numbers, each 0 or more: `sum` of the result. umbo_metrics_add() adds to it.
 pub const UMBO_METRIC_COUNT: umbo_metric_kind = 3;
 /// The share of right predictions, top-1: `mean` of the result; `sum` is how many were right, and
 /// `weight` how many there were. Labels are added, or both numbers by umbo_metrics_add().
@@ -28,13 +28,14 @@ pub const UMBO_METRIC_AUC: umbo_metric_kind = 6;
 /// Options of a metric.
 #[c_struct(bin_count = 200, highest_score = 1.0)]
 pub struct umbo_metric_options {
-    /// The classes of a confusion matrix, 1 to 32768; must be given. A cell takes 8 bytes.
+    /// The classes of a confusion matrix, 1 to 32768; must be given. A cell takes 8 bytes. Of an
+    /// accuracy it may be given: class numbers from it on are then refused. 0: it is not known.
     pub class_count: i64,
     /// The bins of an AUC's histogram, 1 to 16777216.
     pub bin_count: i64,
-    /// Where the first bin begins; lower scores count in it.
+    /// Where the first bin begins. A lower score is put into it, with a warning, once.
     pub lowest_score: f64,
-    /// Where the last bin ends; higher scores count in it.
+    /// Where the last bin ends. A higher score is put into it, with a warning, once.
     pub highest_score: f64,
 }
 
@@ -93,7 +94,7 @@ pub fn umbo_metrics_define(
         UMBO_METRIC_SUM => MetricKind::Sum,
         UMBO_METRIC_MEAN => MetricKind::Mean,
         UMBO_METRIC_COUNT => MetricKind::Count,
-        UMBO_METRIC_ACCURACY => MetricKind::Accuracy,
+        UMBO_METRIC_ACCURACY => MetricKind::accuracy(options.class_count)?,
         UMBO_METRIC_CONFUSION => MetricKind::confusion(options.class_count)?,
         UMBO_METRIC_AUC => MetricKind::auc(options.bin_count, options.lowest_score, options.highest_score)?,
     })?;
@@ -125,7 +126,7 @@ fn kind_for_c(kind: MetricKind) -> umbo_metric_kind {
         MetricKind::Sum => UMBO_METRIC_SUM,
         MetricKind::Mean => UMBO_METRIC_MEAN,
         MetricKind::Count => UMBO_METRIC_COUNT,
-        MetricKind::Accuracy => UMBO_METRIC_ACCURACY,
+        MetricKind::Accuracy { .. } => UMBO_METRIC_ACCURACY,
         MetricKind::Confusion { .. } => UMBO_METRIC_CONFUSION,
         MetricKind::Auc { .. } => UMBO_METRIC_AUC,
     }
@@ -141,7 +142,8 @@ pub fn umbo_metrics_index(metrics: *const umbo_metrics, name: *const c_char, ind
 
 /// Adds a number and its weight to a sum, mean, count or accuracy.
 ///
-/// @param[in] sum What is added; of a count a whole number, of an accuracy the right predictions.
+/// @param[in] sum What is added; of a count a whole number, 0 or more, of an accuracy the right
+///   predictions.
 /// @param[in] weight Usually the number of examples, 0 or more; of an accuracy all predictions.
 #[c_call(index(index), within(ctx), borrow(metrics))]
 pub fn umbo_metrics_add(
@@ -162,7 +164,10 @@ pub fn umbo_metrics_add(
 ///   scores of shape [examples] or [examples, 1]. No score is NaN.
 /// @param[in] labels The right classes: integers or bool of shape [examples] or [examples, 1].
 /// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: also a class that there is not; the message has its
-///   row.
+///   row. UMBO_STATUS_INVALID_ARGUMENT: also, in strict mode, a score outside of an AUC's range.
+///
+/// Class numbers are 0 or more. Without `class_count`, an accuracy also refuses the label that -1
+/// becomes in an unsigned type, such as 255 in uint8. Leave examples without a class out.
 #[c_call(index(index), view(predicted), view(labels), within(ctx), borrow(metrics))]
 pub fn umbo_metrics_add_labels(
     metrics: *mut umbo_metrics,

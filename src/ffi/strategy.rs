@@ -161,7 +161,7 @@ fn unknown_metric(name: &str, known: &[String]) -> Error {
         names => format!("the metrics are {}", names.join(", ")),
     };
     Error::NotFound(format!(
-        "name: no replica added a metric '{name}' in the last run or epoch that had metrics; {added}"
+        "name: no replica added a metric '{name}' in the last epoch, or in a run since; {added}"
     ))
 }
 
@@ -171,9 +171,10 @@ fn unknown_metric(name: &str, known: &[String]) -> Error {
 /// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no replica added a metric of this name there. The message
 ///   lists the names that there are.
 ///
-/// Replicas add to it with umbo_replica_context_add_metric(). Runs and epochs in which no replica adds
-/// any metric, and runs that fail, leave those of before. For accuracies, confusion matrices, AUCs and
-/// longer sums see metrics.h.
+/// Replicas add to it with umbo_replica_context_add_metric(). Runs in which no replica adds any metric,
+/// and runs that fail, leave those of before. An epoch leaves nothing of before: after one without steps,
+/// as over an empty dataset, there are no metrics. For accuracies, confusion matrices, AUCs and longer
+/// sums see metrics.h.
 #[c_call(result(metric), text(name), borrow(strategy))]
 pub fn umbo_strategy_metric(
     strategy: *const umbo_strategy,

@@ -26,7 +26,7 @@ impl Additions for Metrics {
                 MetricKind::Sum => What::Sum(slot.sum),
                 MetricKind::Mean => What::Mean(Metric { sum: slot.sum, weight: slot.weight }),
                 MetricKind::Count => What::Sum(slot.hits as f64),
-                MetricKind::Accuracy => {
+                MetricKind::Accuracy { .. } => {
                     What::Mean(Metric { sum: slot.hits as f64, weight: slot.of as f64 })
                 }
                 MetricKind::Confusion { .. } | MetricKind::Auc { .. } => {

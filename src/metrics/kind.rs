@@ -12,7 +12,10 @@ pub enum MetricKind {
     /// Whole numbers, counted without rounding.
     Count,
     /// How many predictions were right, and how many predictions there were.
-    Accuracy,
+    Accuracy {
+        /// How many classes there are, if that is known.
+        classes: Option<u32>,
+    },
     /// How often each class was predicted for each class: row by label, column by prediction.
     Confusion {
         /// How many classes there are.
@@ -34,6 +37,20 @@ impl MetricKind {
     pub const MOST_CLASSES: i64 = 1 << 15;
     /// The largest number of bins of a histogram.
     pub const MOST_BINS: i64 = 1 << 24;
+
+    /// An accuracy of so many classes; 0: it is not known how many.
+    pub fn accuracy(classes: i64) -> Result<MetricKind> {
+        match u32::try_from(classes) {
+            Ok(classes) => {
+                Ok(MetricKind::Accuracy { classes: Some(classes).filter(|&known| known > 0) })
+            }
+            Err(_) => Err(invalid!(
+                "options.class_count",
+                "{classes}; an accuracy has 1 to {} classes, or 0 where it is not known how many",
+                u32::MAX
+            )),
+        }
+    }
 
     /// A confusion matrix.
     pub fn confusion(classes: i64) -> Result<MetricKind> {
@@ -87,7 +104,7 @@ impl MetricKind {
             MetricKind::Sum => "a sum",
             MetricKind::Mean => "a mean",
             MetricKind::Count => "a count",
-            MetricKind::Accuracy => "an accuracy",
+            MetricKind::Accuracy { .. } => "an accuracy",
             MetricKind::Confusion { .. } => "a confusion matrix",
             MetricKind::Auc { .. } => "an AUC",
         }

@@ -20,12 +20,13 @@ pub mod saved;
 mod total;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 
 use crate::error::{Error, Result};
 use crate::kernels::view::View;
+use crate::observe::strict;
 use crate::strategy::commit::StepParticipant;
 use crate::strategy::metrics::Metric;
 use crate::strategy::{ReplicaContext, Strategy};
@@ -33,7 +34,7 @@ use crate::text::Text;
 use parking_lot::Mutex;
 
 use kind::MetricKind;
-use part::{AddedToEntry, ReplicaMetrics};
+use part::{AddedToEntry, OutsideScore, ReplicaMetrics};
 pub use total::{ClassCounts, Total};
 
 /// Named metrics of one strategy, in the order in which they were defined.
@@ -48,6 +49,8 @@ pub struct Metrics {
     entries: Mutex<Vec<MetricEntry>>,
     /// Whether what replicas add reaches the totals where ranks exchange it, and not here.
     are_exchanged: bool,
+    /// Whether a score outside of an AUC's range was warned of.
+    has_warned: AtomicBool,
 }
 
 struct MetricEntry {
@@ -67,6 +70,7 @@ impl Metrics {
             parts: (0..strategy.num_replicas()).map(|_| CachePadded::default()).collect(),
             entries: Mutex::default(),
             are_exchanged: !strategy.ranks().is_alone(),
+            has_warned: AtomicBool::new(false),
         });
         strategy.ranks().add_totals(Arc::downgrade(&metrics) as _);
         metrics
@@ -118,7 +122,9 @@ impl Metrics {
         self.with_slot(context, index, |slot| slot.add(sum, weight))
     }
 
-    /// Adds predictions for examples: class numbers, or rows of scores. If one of them is wrong it adds nothing.
+    /// Adds predictions for examples: class numbers, or rows of scores. If one of them is wrong it adds nothing. A
+    /// score outside of the range of an AUC's histogram is counted in the bin at that end, and warned of once; it is
+    /// wrong for a strict strategy.
     pub fn add_labels_in(
         self: &Arc<Self>,
         context: &ReplicaContext,
@@ -126,7 +132,32 @@ impl Metrics {
         predicted: &View<'_>,
         labels: &View<'_>,
     ) -> Result<()> {
-        self.with_slot(context, index, |slot| slot.add_labels(predicted, labels))
+        let is_strict = context.strategy().is_strict();
+        let outside =
+            self.with_slot(context, index, |slot| slot.add_labels(predicted, labels, is_strict))?;
+        match outside {
+            // No lock is held: the log's sink may look at the metrics.
+            Some(score) if is_strict || !self.has_warned.swap(true, Ordering::Relaxed) => {
+                self.warn_of_score(index, score, is_strict)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn warn_of_score(&self, index: usize, outside: OutsideScore, is_strict: bool) -> Result<()> {
+        let (name, _) = self.entry(index)?;
+        let OutsideScore { row, score, lowest, highest } = outside;
+        strict::suspect(
+            is_strict,
+            |text| Error::invalid("predicted", text),
+            || {
+                format!(
+                    "row {row}: score {score} of '{name}' is not in [{lowest}, {highest}], and is counted \
+                     in the bin at that end of the AUC's range; add probabilities, or set lowest_score and \
+                     highest_score of the metric's options to the range of the scores"
+                )
+            },
+        )
     }
 
     /// The accumulated result of entry `index`.
@@ -186,12 +217,12 @@ impl Metrics {
     }
 
     /// Calls `change` with an entry's slot of the context's replica, as a part of its step.
-    fn with_slot(
+    fn with_slot<R>(
         self: &Arc<Self>,
         context: &ReplicaContext,
         index: usize,
-        change: impl FnOnce(&mut AddedToEntry) -> Result<()>,
-    ) -> Result<()> {
+        change: impl FnOnce(&mut AddedToEntry) -> Result<R>,
+    ) -> Result<R> {
         let step = self.take_part(context)?;
         let mut part = self.parts[context.replica()].lock();
         part.begin(step);

@@ -1,6 +1,7 @@
 //! What one replica has added in the step in progress.
 
 use crate::error::{Error, Result, memory};
+use crate::kernels::dtype::DType;
 use crate::kernels::view::View;
 use crate::metrics::elements::{columns, read_classes, read_scores, read_top, rows};
 use crate::metrics::kind::MetricKind;
@@ -40,11 +41,30 @@ pub(super) struct AddedToEntry {
     /// For each example that was added to a matrix or histogram, the number of its cell. So the cost of a step
     /// depends on the number of its examples, and not on the number of cells.
     pub cells: Vec<u32>,
+    /// The first of the scores that were added last that is not in the range of the histogram.
+    outside: Option<OutsideScore>,
+}
+
+/// A score that is not in the range of an AUC's histogram.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct OutsideScore {
+    pub row: usize,
+    pub score: f64,
+    pub lowest: f64,
+    pub highest: f64,
 }
 
 impl AddedToEntry {
     pub fn new(kind: MetricKind) -> AddedToEntry {
-        AddedToEntry { kind, sum: 0.0, weight: 0.0, hits: 0, of: 0, cells: Vec::new() }
+        AddedToEntry {
+            kind,
+            sum: 0.0,
+            weight: 0.0,
+            hits: 0,
+            of: 0,
+            cells: Vec::new(),
+            outside: None,
+        }
     }
 
     fn clear(&mut self) {
@@ -62,9 +82,9 @@ impl AddedToEntry {
                 self.sum += sum;
                 self.weight += weight;
             }
-            MetricKind::Count | MetricKind::Accuracy => {
+            MetricKind::Count | MetricKind::Accuracy { .. } => {
                 let (hits, of) = (whole(sum, "sum")?, whole(weight, "weight")?);
-                if self.kind == MetricKind::Accuracy && hits > of {
+                if self.kind != MetricKind::Count && hits > of {
                     return Err(invalid!("sum", "{hits} right predictions of {of}"));
                 }
                 self.hits = self.hits.saturating_add(hits);
@@ -79,8 +99,14 @@ impl AddedToEntry {
         Ok(())
     }
 
-    /// Adds predictions for examples. If one of them is wrong it adds nothing.
-    pub fn add_labels(&mut self, predicted: &View<'_>, labels: &View<'_>) -> Result<()> {
+    /// Adds predictions for examples. If one of them is wrong, or if a score is outside of the range of the histogram
+    /// and `is_strict`, it adds nothing. Returns the first of such scores.
+    pub fn add_labels(
+        &mut self,
+        predicted: &View<'_>,
+        labels: &View<'_>,
+        is_strict: bool,
+    ) -> Result<Option<OutsideScore>> {
         let (of_labels, count) = (columns(labels), rows(labels, "labels")?);
         if of_labels.is_some_and(|columns| columns != 1) {
             let shape = labels.layout().shape;
@@ -95,12 +121,13 @@ impl AddedToEntry {
             memory::reserve(&mut self.cells, count, "labels")?;
         }
         let (hits, of, cells) = (self.hits, self.of, self.cells.len());
+        self.outside = None;
         let added = self.add_rows(predicted, labels, count);
-        if added.is_err() {
+        if added.is_err() || (is_strict && self.outside.is_some()) {
             (self.hits, self.of) = (hits, of);
             self.cells.truncate(cells);
         }
-        added
+        added.map(|()| self.outside)
     }
 
     fn add_rows(&mut self, predicted: &View<'_>, labels: &View<'_>, count: usize) -> Result<()> {
@@ -108,6 +135,10 @@ impl AddedToEntry {
         let columns = columns(predicted);
         let is_auc = matches!(self.kind, MetricKind::Auc { .. });
         self.check_columns(columns)?;
+        let padding = match self.kind {
+            MetricKind::Accuracy { classes: None } if columns.is_none() => largest(labels.dtype()),
+            _ => None,
+        };
         for first in (0..count).step_by(CHUNK) {
             let rows = CHUNK.min(count - first);
             let classes = &mut classes[..rows];
@@ -128,6 +159,14 @@ impl AddedToEntry {
                 if let Some(columns) = columns {
                     check_class(label, columns as u64, "labels", first + at)?;
                 }
+                if padding == Some(label) {
+                    let (dtype, row) = (labels.dtype(), first + at);
+                    return Err(out_of_range!(
+                        "labels",
+                        "row {row}: class {label} is the largest {dtype}, which often stands for no class; \
+                         leave such rows out, or set options.class_count if there is a class {label}"
+                    ));
+                }
                 self.one_label(guess, label, first + at)?;
             }
         }
@@ -138,6 +177,7 @@ impl AddedToEntry {
     fn check_columns(&self, columns: Option<usize>) -> Result<()> {
         let expected = match self.kind {
             MetricKind::Confusion { classes } => Some(classes as usize),
+            MetricKind::Accuracy { classes } => classes.map(|classes| classes as usize),
             MetricKind::Auc { .. } => Some(1),
             _ => None,
         };
@@ -155,13 +195,16 @@ impl AddedToEntry {
     /// Adds the class that was predicted for the example in this row.
     pub fn one_label(&mut self, predicted: i64, label: i64, row: usize) -> Result<()> {
         match self.kind {
-            MetricKind::Accuracy => {
+            MetricKind::Accuracy { classes } => {
+                let classes = classes.map_or(u64::MAX, u64::from);
+                check_class(predicted, classes, "predicted", row)?;
+                check_class(label, classes, "labels", row)?;
                 self.hits += i64::from(predicted == label);
                 self.of += 1;
             }
             MetricKind::Confusion { classes } => {
-                let column = check_class(predicted, classes.into(), "predicted", row)?;
-                let label = check_class(label, classes.into(), "labels", row)?;
+                let column = check_class(predicted, classes.into(), "predicted", row)? as u32;
+                let label = check_class(label, classes.into(), "labels", row)? as u32;
                 self.cells.push(label * classes + column);
             }
             kind => {
@@ -178,7 +221,10 @@ impl AddedToEntry {
             let problem = format!("is {}, which takes no scores of two classes", self.kind.name());
             return Err(Error::invalid("index", problem));
         };
-        let side = check_class(label, 2, "labels", row)?;
+        let side = check_class(label, 2, "labels", row)? as u32;
+        if !(lowest..=highest).contains(&score) && self.outside.is_none() {
+            self.outside = Some(OutsideScore { row, score, lowest, highest });
+        }
         let place = (score - lowest) / (highest - lowest) * f64::from(bins);
         // The conversion saturates: scores below the first bin count in it.
         let bin = (place as u32).min(bins - 1);
@@ -187,9 +233,24 @@ impl AddedToEntry {
     }
 }
 
-fn check_class(class: i64, classes: u64, argument: &'static str, row: usize) -> Result<u32> {
+/// The largest number of an unsigned type, which -1 becomes in it.
+fn largest(dtype: DType) -> Option<i64> {
+    match dtype {
+        DType::UInt8 => Some(u8::MAX.into()),
+        DType::UInt16 => Some(u16::MAX.into()),
+        DType::UInt32 => Some(u32::MAX.into()),
+        // A number that does not fit is read as this one.
+        DType::UInt64 => Some(i64::MAX),
+        _ => None,
+    }
+}
+
+fn check_class(class: i64, classes: u64, argument: &'static str, row: usize) -> Result<u64> {
     match u64::try_from(class) {
-        Ok(within) if within < classes => Ok(within as u32),
+        Ok(within) if within < classes => Ok(within),
+        _ if classes == u64::MAX => {
+            Err(out_of_range!(argument, "row {row}: class {class} is not 0 or more"))
+        }
         _ => Err(out_of_range!(argument, "row {row}: class {class} is not in [0, {classes})")),
     }
 }

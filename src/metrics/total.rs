@@ -3,7 +3,7 @@
 use crate::error::{Result, memory};
 use crate::metrics::kind::MetricKind;
 use crate::metrics::part::AddedToEntry;
-use crate::strategy::metrics::Metric;
+use crate::strategy::metrics::{Metric, share};
 
 /// What one entry has accumulated.
 #[derive(Debug, PartialEq)]
@@ -40,19 +40,19 @@ pub struct ClassCounts {
 impl ClassCounts {
     /// The share of the predictions of this class that were right; NaN if there was none.
     pub fn precision(&self) -> f64 {
-        self.true_positives as f64 / (self.true_positives + self.false_positives) as f64
+        share(self.true_positives as f64, (self.true_positives + self.false_positives) as f64)
     }
 
     /// The share of the class's examples that were predicted as the class; NaN if there was none.
     pub fn recall(&self) -> f64 {
-        self.true_positives as f64 / (self.true_positives + self.false_negatives) as f64
+        share(self.true_positives as f64, (self.true_positives + self.false_negatives) as f64)
     }
 
     /// The harmonic mean of precision and recall, 2 TP / (2 TP + FP + FN); NaN if there was neither prediction nor
     /// example.
     pub fn f1(&self) -> f64 {
         let twice = 2.0 * self.true_positives as f64;
-        twice / (twice + self.false_positives as f64 + self.false_negatives as f64)
+        share(twice, twice + self.false_positives as f64 + self.false_negatives as f64)
     }
 }
 

@@ -322,12 +322,9 @@ impl Strategy {
         self.0.steps.metrics.lock().get(name)
     }
 
-    /// Lets the metrics be what an epoch has measured, if it has measured anything.
+    /// Lets the metrics be what an epoch has measured: none, if it has measured nothing.
     pub(crate) fn show_epoch(&self, epoch: &EpochMetrics) {
-        let of_epoch = epoch.take();
-        if !of_epoch.is_empty() {
-            *self.0.steps.metrics.lock() = of_epoch;
-        }
+        *self.0.steps.metrics.lock() = epoch.take();
     }
 
     /// The names of those metrics.

@@ -16,10 +16,15 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// The sum over the weight; NaN if there is no weight.
+    /// The sum over the weight; NaN if the weight is 0, whatever the sum.
     pub fn mean(&self) -> f64 {
-        self.sum / self.weight
+        share(self.sum, self.weight)
     }
+}
+
+/// A part of a whole; NaN if the whole is 0.
+pub(crate) fn share(part: f64, whole: f64) -> f64 {
+    if whole == 0.0 { f64::NAN } else { part / whole }
 }
 
 /// A replica's additions to one metric in a step.
@@ -123,6 +128,9 @@ mod tests {
         table.add("loss", Metric { sum: 1.0, weight: 2.0 });
         assert_eq!(table.get("loss").map(|metric| metric.mean()), Some(1.0));
         assert_eq!(table.get("accuracy"), None);
+        for sum in [1.0, -1.0, 0.0, f64::INFINITY] {
+            assert!(Metric { sum, weight: 0.0 }.mean().is_nan());
+        }
         table.clear();
         assert_eq!(table.get("loss"), None);
         assert_eq!(table.iter().count(), 0);

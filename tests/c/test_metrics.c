@@ -322,6 +322,29 @@ static umbo_status a_wrong_row(umbo_metrics *metrics, umbo_replica_context *cont
     CHECK_MESSAGE("row 1: class -1");
     return UMBO_OK;
 }
+/* Class numbers of an accuracy of unknown classes: -100, and what -1 is in unsigned types, are no classes. */
+static umbo_status labels_without_a_class(umbo_metrics *metrics, umbo_replica_context *context) {
+    static const int64_t wide[2] = {1, -100};
+    static const uint8_t narrow[2] = {1, 255};
+    static const uint16_t middle[2] = {1, 65535};
+    static const uint64_t widest[2] = {1, UINT64_MAX};
+    const umbo_view good = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
+    const umbo_view all[4] = {
+        view_of(UMBO_DTYPE_INT64, 1, 2, 1, wide), view_of(UMBO_DTYPE_UINT8, 1, 2, 1, narrow),
+        view_of(UMBO_DTYPE_UINT16, 1, 2, 1, middle), view_of(UMBO_DTYPE_UINT64, 1, 2, 1, widest)};
+    int32_t index;
+    for (index = 0; index < COUNT_OF(all); index++) {
+        CHECK_STATUS(umbo_metrics_add_labels(metrics, context, ACCURACY, &good, &all[index]),
+                     UMBO_STATUS_OUT_OF_RANGE);
+        CHECK_MESSAGE("labels: row 1: class ");
+        if (index > 0) CHECK_MESSAGE("which often stands for no class");
+    }
+    /* As a prediction too, -100 is no class, and 255 may be one. */
+    CHECK_STATUS(umbo_metrics_add_labels(metrics, context, ACCURACY, &all[0], &good),
+                 UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_MESSAGE("predicted: row 1: class -100 is not 0 or more");
+    return UMBO_OK;
+}
 static umbo_status rows_that_do_not_fit(umbo_metrics *metrics, umbo_replica_context *context) {
     const umbo_view labels = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
     const umbo_view predicted = view_of(UMBO_DTYPE_FLOAT32, 2, 2, 2, score_of);
@@ -379,6 +402,7 @@ static void mistakes(void) {
         {a_score_that_is_none, UMBO_STATUS_INVALID_ARGUMENT, "NaN"},
         {a_third_class, UMBO_STATUS_OUT_OF_RANGE, "labels: row 0: class 2"},
         {a_wrong_row, UMBO_OK, NULL},
+        {labels_without_a_class, UMBO_OK, NULL},
         {rows_that_do_not_fit, UMBO_STATUS_INVALID_ARGUMENT, "3 are expected"},
         {too_few_rows, UMBO_STATUS_INVALID_ARGUMENT, "2 labels"},
         {classes_that_are_floats, UMBO_STATUS_INVALID_ARGUMENT, "predicted: float32"},
@@ -412,6 +436,7 @@ static void mistakes(void) {
     {
         const results none = results_of(self.metrics);
         CHECK(none.of[LOSS].weight == 0 && none.of[MATRIX].weight == 0);
+        CHECK(none.of[ACCURACY].weight == 0);
     }
     self.call = a_negative_weight;
     CHECK_STATUS(umbo_strategy_run(other, try_it, &self, NULL, NULL, NULL),
@@ -430,14 +455,119 @@ static void mistakes(void) {
         if (strstr(umbo_last_error_message(), scores[index].words) == NULL)
             check_failed(__FILE__, __LINE__, scores[index].words);
     }
-    CHECK_STATUS(umbo_metrics_define(self.metrics, "new", (umbo_metric_kind)7, NULL, NULL),
+    CHECK_STATUS(umbo_metrics_define(self.metrics, "new", UMBO_ENUM_VALUE(umbo_metric_kind, 999), NULL, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
     umbo_metrics_release(self.metrics);
     umbo_strategy_release(other);
     umbo_strategy_release(strategy);
 }
 
+/* ---- accuracies that know their classes, and scores outside of an AUC's range */
+
+typedef struct {
+    umbo_metrics *metrics;
+    int64_t predicted[2];
+    uint8_t labels[2];
+} bytes_of_text;
+
+static umbo_status add_bytes(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                             umbo_value **result) {
+    const bytes_of_text *self = (const bytes_of_text *)user_data;
+    const umbo_view predicted = view_of(UMBO_DTYPE_INT64, 1, 2, 1, self->predicted);
+    const umbo_view labels = view_of(UMBO_DTYPE_UINT8, 1, 2, 1, self->labels);
+    (void)args;
+    (void)result;
+    return umbo_metrics_add_labels(self->metrics, context, 0, &predicted, &labels);
+}
+
+static void known_classes(void) {
+    umbo_strategy *strategy = make_strategy(1);
+    bytes_of_text self = {NULL, {255, 7}, {255, 8}};
+    umbo_metric_options options = UMBO_METRIC_OPTIONS_INIT;
+    umbo_metric metric = UMBO_METRIC_INIT;
+    options.class_count = 256;
+    CHECK_OK(umbo_metrics_create(strategy, &self.metrics));
+    CHECK_OK(umbo_metrics_define(self.metrics, "bytes", UMBO_METRIC_ACCURACY, &options, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, add_bytes, &self, NULL, NULL, NULL));
+    CHECK_OK(umbo_metrics_result(self.metrics, 0, &metric));
+    CHECK(metric.sum == 1 && metric.weight == 2);
+    self.predicted[1] = 256;
+    CHECK_STATUS(umbo_strategy_run(strategy, add_bytes, &self, NULL, NULL, NULL),
+                 UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_MESSAGE("predicted: row 1: class 256 is not in [0, 256)");
+    options.class_count = -1;
+    CHECK_STATUS(umbo_metrics_define(self.metrics, "none", UMBO_METRIC_ACCURACY, &options, NULL),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("options.class_count: -1; an accuracy has 1 to");
+    umbo_metrics_release(self.metrics);
+    umbo_strategy_release(strategy);
+}
+
+static umbo_status add_logits(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                              umbo_value **result) {
+    umbo_metrics *metrics = (umbo_metrics *)user_data;
+    (void)args;
+    (void)result;
+    UMBO_TRY(add_score(metrics, context, 0, 0));
+    UMBO_TRY(add_score(metrics, context, 1, 1));
+    UMBO_TRY(add_score(metrics, context, 3.5, 1));
+    return add_score(metrics, context, -2, 0);
+}
+
+/* Counted at the end that is next to them, with one warning; to a strict strategy an error. */
+static void scores_outside_of_the_range(void) {
+    int strict;
+    for (strict = 0; strict < 2; strict++) {
+        umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
+        umbo_strategy *strategy = NULL;
+        umbo_metrics *metrics;
+        umbo_metric metric = UMBO_METRIC_INIT;
+        int64_t warnings = 0;
+        options.cpu_replicas = 2;
+        options.strict = strict;
+        CHECK_OK(umbo_strategy_create(&options, &strategy));
+        metrics = make_metrics(strategy);
+        expect_messages(&warnings);
+        if (strict) {
+            CHECK_STATUS(umbo_strategy_run(strategy, add_logits, metrics, NULL, NULL, NULL),
+                         UMBO_STATUS_INVALID_ARGUMENT);
+            CHECK_MESSAGE("predicted: strict mode: row 0: score 3.5 of 'auc' is not in [0, 1]");
+        } else {
+            CHECK_OK(umbo_strategy_run(strategy, add_logits, metrics, NULL, NULL, NULL));
+            CHECK_OK(umbo_strategy_run(strategy, add_logits, metrics, NULL, NULL, NULL));
+        }
+        expect_no_messages();
+        CHECK(warnings == !strict);
+        CHECK_OK(umbo_metrics_result(metrics, AUC, &metric));
+        CHECK(metric.weight == (strict ? 0 : 64));
+        umbo_metrics_release(metrics);
+        umbo_strategy_release(strategy);
+    }
+}
+
 /* ---- the metrics of one run */
+
+static umbo_status without_weight(umbo_replica_context *context, const umbo_value *args,
+                                  void *user_data, umbo_value **result) {
+    (void)args;
+    (void)result;
+    UMBO_TRY(umbo_metrics_add((umbo_metrics *)user_data, context, LOSS, 1, 0));
+    return umbo_replica_context_add_metric(context, "loss", -1, 0);
+}
+
+/* A sum without a weight has no mean. */
+static void means_of_nothing(void) {
+    umbo_strategy *strategy = make_strategy(1);
+    umbo_metrics *metrics = make_metrics(strategy);
+    umbo_metric metric = UMBO_METRIC_INIT;
+    CHECK_OK(umbo_strategy_run(strategy, without_weight, metrics, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_metric(strategy, "loss", &metric));
+    CHECK(metric.sum == -1 && metric.weight == 0 && isnan(metric.mean));
+    CHECK_OK(umbo_metrics_result(metrics, LOSS, &metric));
+    CHECK(metric.sum == 1 && metric.weight == 0 && isnan(metric.mean));
+    umbo_metrics_release(metrics);
+    umbo_strategy_release(strategy);
+}
 
 static umbo_status with_a_metric(umbo_replica_context *context, const umbo_value *args,
                                  void *user_data, umbo_value **result) {
@@ -466,6 +596,9 @@ int main(void) {
     any_number_of_replicas();
     classes();
     mistakes();
+    known_classes();
+    scores_outside_of_the_range();
+    means_of_nothing();
     metrics_of_the_last_run();
     return finish();
 }

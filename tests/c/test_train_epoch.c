@@ -189,7 +189,7 @@ static void metrics_of_an_epoch(void) {
         CHECK(total_of(&self, "x").sum == 55 && total_of(&self, "x").weight == EXAMPLES);
         CHECK(is_close(total_of(&self, "x").mean, 5));
         CHECK_STATUS(umbo_strategy_metric(self.strategy, "once", &metric), UMBO_STATUS_NOT_FOUND);
-        CHECK_MESSAGE("'once' in the last run or epoch that had metrics; the metrics are 'x'");
+        CHECK_MESSAGE("'once' in the last epoch, or in a run since; the metrics are 'x'");
         /* The second step fails: the first one counts, and later the two others. */
         self.fails_at = 6;
         CHECK_STATUS(umbo_train_epoch(self.strategy, self.iterator, NULL, NULL, add_numbers, &self, NULL, NULL),
@@ -202,6 +202,44 @@ static void metrics_of_an_epoch(void) {
         CHECK(total_of(&self, "once").sum == replicas);
         release_scene(&self);
     }
+}
+
+/* Epochs that measure nothing: of no steps, over a dataset without elements, and with a step that adds no metric. The
+ * numbers of the epoch before are not theirs. */
+static void metrics_of_nothing(void) {
+    scene self = make_scene(2, 1);
+    umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
+    umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
+    umbo_metric metric = UMBO_METRIC_INIT;
+    umbo_dataset *rows = NULL;
+    umbo_distributed_dataset *distributed = NULL;
+    umbo_iterator *empty = NULL;
+    const float numbers[3] = {1, 2, 3};
+    umbo_value *all = floats_value(3, numbers);
+    int kind;
+    CHECK_OK(umbo_dataset_from_tensor_slices(all, &rows));
+    CHECK_OK(umbo_dataset_batch(&rows, 4, 0));
+    CHECK_OK(umbo_dataset_take(&rows, 0));
+    CHECK_OK(umbo_strategy_distribute_dataset(self.strategy, rows, NULL, &distributed));
+    CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &empty));
+    options.metrics = self.metrics;
+    for (kind = 0; kind < 3; kind++) {
+        umbo_iterator *const iterator = kind == 0 ? empty : self.iterator;
+        options.max_steps = UMBO_ALL;
+        CHECK_OK(umbo_train_epoch(self.strategy, self.iterator, NULL, NULL, add_numbers, &self, &options, NULL));
+        CHECK(total_of(&self, "x").weight == EXAMPLES);
+        options.max_steps = kind == 1 ? 0 : UMBO_ALL;
+        CHECK_OK(umbo_train_epoch(self.strategy, iterator, NULL, NULL, nothing, NULL, &options, &report));
+        CHECK(report.step_count == (kind == 2 ? STEPS : 0));
+        CHECK_STATUS(umbo_strategy_metric(self.strategy, "x", &metric), UMBO_STATUS_NOT_FOUND);
+        CHECK_MESSAGE("none was added");
+        CHECK(metric_of(&self).weight == 0 && metric_of(&self).mean != metric_of(&self).mean);
+    }
+    umbo_iterator_release(empty);
+    umbo_distributed_dataset_release(distributed);
+    umbo_dataset_release(rows);
+    umbo_value_release(all);
+    release_scene(&self);
 }
 
 /* So many steps of the loop by hand. */
@@ -485,6 +523,7 @@ int main(void) {
     as_by_hand();
     parts_of_a_pass();
     metrics_of_an_epoch();
+    metrics_of_nothing();
     accumulation();
     failures();
     nothing_submitted();

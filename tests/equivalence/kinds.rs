@@ -27,7 +27,7 @@ fn kinds() -> Vec<MetricKind> {
         MetricKind::Sum,
         MetricKind::Mean,
         MetricKind::Count,
-        MetricKind::Accuracy,
+        MetricKind::Accuracy { classes: None },
         MetricKind::confusion(3).unwrap(),
         MetricKind::auc(64, -2.0, 4.0).unwrap(),
     ]
@@ -40,7 +40,9 @@ fn expected(kind: MetricKind, adds: Adds) -> Option<Verdict> {
         (MetricKind::Sum, Adds::OnePerReplica | Adds::MeanAsSum) => Verdict::WrongReduction,
         (MetricKind::Count, Adds::OnePerReplica) => Verdict::WrongReduction,
         (MetricKind::Mean, Adds::MeanAsSum) => Verdict::WrongReduction,
-        (MetricKind::Mean | MetricKind::Accuracy, Adds::OnePerReplica) => Verdict::WrongWeight,
+        (MetricKind::Mean | MetricKind::Accuracy { .. }, Adds::OnePerReplica) => {
+            Verdict::WrongWeight
+        }
         (MetricKind::Confusion { .. } | MetricKind::Auc { .. }, Adds::OnePerReplica) => {
             Verdict::WrongWeight
         }
@@ -107,10 +109,10 @@ fn add_to(
         }
         (MetricKind::Count, Adds::OnePerReplica) => metrics.add_in(context, at, 1.0, 0.0),
         (MetricKind::Count, _) => metrics.add_in(context, at, count, 0.0),
-        (MetricKind::Accuracy, Adds::OnePerReplica) => {
+        (MetricKind::Accuracy { .. }, Adds::OnePerReplica) => {
             metrics.add_in(context, at, f64::from(2 * hits > own.len()), 1.0)
         }
-        (MetricKind::Accuracy, _) => metrics.add_in(context, at, hits as f64, count),
+        (MetricKind::Accuracy { .. }, _) => metrics.add_in(context, at, hits as f64, count),
         (MetricKind::Confusion { .. }, _) => taken.iter().try_for_each(|row| {
             let (predicted, label) = predicted(row);
             add_one(metrics, context, at, (predicted + shift) % 3, label)

@@ -10,6 +10,8 @@ use umbo::collectives::Assignment;
 use umbo::device::DeviceId;
 use umbo::error::Result;
 use umbo::input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset};
+use umbo::metrics::Metrics;
+use umbo::metrics::kind::MetricKind;
 use umbo::observe::log::{self, Level};
 use umbo::observe::strict;
 use umbo::optimizer::apply;
@@ -111,6 +113,7 @@ const SITES: &[(&str, &str, Strictly)] = &[
     ("input/iterator.rs", "fn tell_end", Fails(&[("once more without a reset", end_twice)])),
     ("checkpoint/folder.rs", "passed over", Fails(&[("step-000000000002", damaged)])),
     ("ffi/handle.rs", "fn say_many", Warns("may be meant: a program can need so many")),
+    ("metrics/mod.rs", "fn warn_of_score", Fails(&[("is not in [0, 1]", outside_of_range)])),
 ];
 
 fn tensor(shape: &[usize], number: f32) -> Value {
@@ -147,6 +150,19 @@ fn unwritten(scene: &Arc<Scene>) -> Result<()> {
     };
     scene.run(Arc::new(step))?;
     apply(&scene.optimizer, &scene.gradients).map(drop)
+}
+
+fn outside_of_range(scene: &Arc<Scene>) -> Result<()> {
+    let metrics = Metrics::new(&scene.strategy);
+    metrics.define("auc", MetricKind::auc(10, 0.0, 1.0)?)?;
+    let step = move |context: &umbo::strategy::ReplicaContext| {
+        let shape = Shape::new(&[2])?;
+        let scores = Tensor::from_slice(&[0.5f32, 1.5], shape, DeviceId::HOST)?;
+        let labels = Tensor::from_slice(&[0i64, 1], shape, DeviceId::HOST)?;
+        metrics.add_labels_in(context, 0, &scores.reading()?, &labels.reading()?)?;
+        Ok(None)
+    };
+    scene.run(Arc::new(step))
 }
 
 fn distribute(scene: &Arc<Scene>, dataset: &Dataset) -> Result<()> {

@@ -70,7 +70,8 @@ fn describe(kind: MetricKind) -> Json {
         MetricKind::Sum => json!("sum"),
         MetricKind::Mean => json!("mean"),
         MetricKind::Count => json!("count"),
-        MetricKind::Accuracy => json!("accuracy"),
+        MetricKind::Accuracy { classes: None } => json!("accuracy"),
+        MetricKind::Accuracy { classes: Some(classes) } => json!({ "accuracy": classes }),
         MetricKind::Confusion { classes } => json!({ "confusion": classes }),
         MetricKind::Auc { bins, lowest, highest } => {
             json!({ "auc": bins, "lowest": number(lowest), "highest": number(highest) })
