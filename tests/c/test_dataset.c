@@ -81,8 +81,49 @@ static void the_place_of_a_handle(void) {
     CHECK_MESSAGE("umbo_dataset_prefetch: dataset: is NULL; the address of the dataset's handle");
 }
 
+/* How many elements the iterator gives until its end. */
+static int left_of(umbo_iterator *iterator) {
+    int count = 0;
+    for (;;) {
+        umbo_value *element = NULL;
+        CHECK_OK(umbo_iterator_next(iterator, &element));
+        if (element == NULL) return count;
+        umbo_value_release(element);
+        count++;
+    }
+}
+
+/* Passes of a loop by hand: each needs a reset, and one that forgets it is told so once. */
+static void passes_by_hand(void) {
+    umbo_dataset *source = numbers(6);
+    umbo_iterator *iterator = NULL;
+    int64_t told = 0;
+    int32_t has_ended = 7;
+    int epoch;
+    CHECK_OK(umbo_dataset_batch(&source, 4, 0));
+    CHECK_OK(umbo_iterator_from_dataset(source, &iterator));
+    expect_messages(&told);
+    for (epoch = 0; epoch < 3; epoch++) {
+        CHECK_OK(umbo_iterator_has_ended(iterator, &has_ended));
+        CHECK(has_ended == 0);
+        CHECK(left_of(iterator) == 2);
+        CHECK_OK(umbo_iterator_has_ended(iterator, &has_ended));
+        CHECK(has_ended == 1);
+        CHECK_OK(umbo_iterator_reset(iterator));
+    }
+    CHECK(told == 0);
+    CHECK(left_of(iterator) == 2);
+    for (epoch = 0; epoch < 3; epoch++) CHECK(left_of(iterator) == 0 && told == 1);
+    CHECK_STATUS(umbo_iterator_has_ended(iterator, NULL), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_iterator_has_ended(NULL, &has_ended), UMBO_STATUS_INVALID_ARGUMENT);
+    expect_no_messages();
+    umbo_iterator_release(iterator);
+    umbo_dataset_release(source);
+}
+
 int main(void) {
     umbo_dataset *source = numbers(10);
+    passes_by_hand();
     the_place_of_a_handle();
     elements_are_for_reading();
     refused(&source);
