@@ -236,6 +236,10 @@ typedef umbo_status (*umbo_generator_begin_fn)(void *user_data, void **pass);
  * @param[out] element The element, which the library takes over. It is NULL before; if it stays
  *   NULL, the pass has ended.
  * @return UMBO_OK, or another status, which umbo_iterator_next() then returns.
+ *
+ * After UMBO_STATUS_RESOURCE_EXHAUSTED the next call makes the same element. After another failure
+ * it makes the one behind: a zip passes over the elements of other datasets that belong to the one
+ * that failed.
  */
 typedef umbo_status (*umbo_generator_next_fn)(void *pass, void *user_data, umbo_value **element);
 
