@@ -44,8 +44,8 @@ typedef struct umbo_reduce_options {
   /** The number of elements of `axes`. */
   int64_t axis_count;
   /**
-   * Axes to reduce along within each replica; negative ones count from the back. NULL, or no axes:
-   * over the replicas only.
+   * Axes to reduce along within each replica; negative ones count from the back. NULL: over the
+   * replicas only.
    */
   const int32_t *axes;
   /**

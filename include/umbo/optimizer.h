@@ -322,7 +322,8 @@ typedef struct umbo_update_tile {
  * Several threads call it at once, on tiles that have nothing in common. With several ranks it runs
  * twice for each element, first on copies of weights and states, and must do the same both times.
  * It cannot fail, because other tiles are changed already. Functions of the library are
- * UMBO_STATUS_FAILED_PRECONDITION here.
+ * UMBO_STATUS_FAILED_PRECONDITION here. It runs with the default floating-point settings, which it
+ * may not change for good.
  */
 typedef void (*umbo_update_tile_fn)(const umbo_update_tile *tile, void *user_data);
 

@@ -220,7 +220,8 @@ static inline void umbo_tensor_release(const umbo_tensor *tensor) {
 /**
  * Makes a view of an array in host memory: contiguous, row-major, and for reading.
  *
- * @return The view, or an invalid one (its dtype is UMBO_DTYPE_NONE) if the shape is invalid.
+ * @return The view, or an invalid one (its dtype is UMBO_DTYPE_NONE) if the shape is invalid. The
+ *   function that gets it says what is wrong with the shape.
  */
 static inline umbo_view umbo_view_of_memory(umbo_dtype dtype, int32_t ndim, const int64_t *shape,
                                             const void *data) {
@@ -230,7 +231,10 @@ static inline umbo_view umbo_view_of_memory(umbo_dtype dtype, int32_t ndim, cons
   int64_t stride = 1;
   int32_t axis, number;
   memset(&view, 0, sizeof(view));
+  view.ndim = ndim;
+  view.device.type = UMBO_DEVICE_CPU;
   if (ndim < 0 || ndim > UMBO_MAX_NDIM || (ndim > 0 && shape == NULL)) return view;
+  for (axis = 0; axis < ndim; axis++) view.shape[axis] = shape[axis];
   for (axis = ndim - 1; axis >= 0; axis--) {
     if (shape[axis] < 0) return view;
     if (shape[axis] > 0 && stride > INT64_MAX / shape[axis]) return view;
@@ -239,13 +243,10 @@ static inline umbo_view umbo_view_of_memory(umbo_dtype dtype, int32_t ndim, cons
   stride = 1;
   view.data = data;
   view.dtype = dtype;
-  view.ndim = ndim;
-  view.device.type = UMBO_DEVICE_CPU;
   view.flags = UMBO_ENUM_VALUE(umbo_view_flags, UMBO_VIEW_READ_ONLY | UMBO_VIEW_CONTIGUOUS);
   number = UMBO_ENUM_VALUE(int32_t, dtype);
   view.element_bytes = number >= 0 && number < 14 ? bytes[number] : 0;
   for (axis = ndim - 1; axis >= 0; axis--) {
-    view.shape[axis] = shape[axis];
     view.strides[axis] = stride;
     stride *= shape[axis];
   }

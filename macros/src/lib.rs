@@ -65,6 +65,11 @@ pub fn c_call(arguments: TokenStream, function: TokenStream) -> TokenStream {
 /// first field `struct_size: usize`. The attribute names the defaults that are not zero: `#[c_struct(keep = 5)]`. The
 /// generator of the headers also reads it, for `UMBO_..._INIT` and the structs of C++.
 ///
+/// A field that is an array (a pointer to numbers or to pointers) says where the number of its elements is.
+/// `#[counted_by(FIELD)]` refuses an array without elements, and elements without an array, wherever the struct comes in;
+/// with `#[counted_by(FIELD, optional)]` the array may be absent. Under `#[counted_by_function]` the function that reads
+/// the struct checks this.
+///
 /// # Safety
 ///
 /// All fields are numbers, pointers, optional functions, or arrays or structs of these. So all bytes zero is a valid

@@ -22,8 +22,8 @@ constants! { ReduceOp { UMBO_REDUCE_SUM = Sum, UMBO_REDUCE_MEAN = Mean } }
 pub struct umbo_reduce_options {
     /// The number of elements of `axes`.
     pub axis_count: i64,
-    /// Axes to reduce along within each replica; negative ones count from the back. NULL, or no axes: over
-    /// the replicas only.
+    /// Axes to reduce along within each replica; negative ones count from the back. NULL: over the replicas only.
+    #[counted_by(axis_count)]
     pub axes: *const i32,
     /// The name of the device of the result. NULL: CPU:0, but a plain value that needs no reduction stays where
     /// it is.

@@ -45,7 +45,8 @@ pub struct umbo_update_tile {
 /// Several threads call it at once, on tiles that have nothing in common. With several ranks it runs
 /// twice for each element, first on copies of weights and states, and must do the same both times. It
 /// cannot fail, because other tiles are changed already. Functions of the library are
-/// UMBO_STATUS_FAILED_PRECONDITION here.
+/// UMBO_STATUS_FAILED_PRECONDITION here. It runs with the default floating-point settings, which it may not change for
+/// good.
 pub type umbo_update_tile_fn =
     Option<unsafe extern "C-unwind" fn(tile: *const umbo_update_tile, user_data: *mut c_void)>;
 
@@ -115,8 +116,10 @@ pub struct umbo_custom_rule_options {
     /// How many states the rule keeps for each variable, of its type and shape: 0 to 8.
     pub state_count: i64,
     /// Their names, which differ and are not empty. NULL if there are no states.
+    #[counted_by(state_count)]
     pub state_names: *const *const c_char,
     /// What the elements of each state are before the first update. NULL: all are 0.
+    #[counted_by(state_count, optional)]
     pub state_initials: *const f64,
     /// Updates variables that a GPU holds, with the same user data. NULL: to update such a variable
     /// is UMBO_STATUS_UNIMPLEMENTED.

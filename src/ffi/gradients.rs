@@ -34,6 +34,7 @@ pub struct umbo_gradients_options {
     pub accumulation_steps: i64,
     /// For each variable 1 if it is row-sparse, such as an embedding table, or 0. NULL: none is.
     /// Replicas add rows to it (umbo_gradients_add_rows()), and an apply costs what the rows cost.
+    #[counted_by_function]
     pub row_sparse: *const i32,
     /// The type of the gradients; UMBO_DTYPE_NONE: that of each variable. UMBO_DTYPE_FLOAT16 or
     /// UMBO_DTYPE_BFLOAT16 is for float32 variables: half as many bytes are written and read. Sums

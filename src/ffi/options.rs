@@ -25,7 +25,32 @@ const LONGEST: usize = 4096;
 /// # Safety
 /// The type is `repr(C)`, its first field is the `usize` called `struct_size`, and all its fields
 /// are numbers, pointers or optional functions.
-pub(crate) unsafe trait Extensible: Copy {}
+pub(crate) unsafe trait Extensible: Copy {
+    /// Refuses an array without its count, and a count without its array. `argument` is the struct.
+    fn check_arrays(&self, argument: &'static str) -> Result<()>;
+}
+
+/// Checks an array in a struct: its name, whether it is NULL, and whether it may be although its elements are counted;
+/// and the name and value of its count. What a count may be is for the function to say that reads the array.
+pub(crate) fn check_array(
+    argument: &'static str,
+    (array, is_null, is_optional): (&str, bool, bool),
+    (counted_by, count): (&str, i64),
+) -> Result<()> {
+    if !is_null && count == 0 {
+        return Err(invalid!(
+            format!("{argument}.{counted_by}"),
+            "is 0, but {argument}.{array} is given; set it to the number of elements there, or {array} to NULL"
+        ));
+    }
+    if is_null && count > 0 && !is_optional {
+        return Err(invalid!(
+            format!("{argument}.{array}"),
+            "is NULL, but {argument}.{counted_by} is {count}; give as many elements, or set {counted_by} to 0"
+        ));
+    }
+    Ok(())
+}
 
 /// Reads options; NULL means all defaults.
 ///
@@ -53,6 +78,7 @@ pub(crate) unsafe fn read<T: Extensible + Default>(
             ));
         }
     }
+    options.check_arrays(argument)?;
     Ok(options)
 }
 
@@ -190,7 +216,11 @@ mod tests {
     }
 
     // SAFETY: `repr(C)`, `struct_size` first, numbers.
-    unsafe impl Extensible for Example {}
+    unsafe impl Extensible for Example {
+        fn check_arrays(&self, argument: &'static str) -> Result<()> {
+            check_array(argument, ("array", self.second == 13.0, false), ("first", self.first))
+        }
+    }
 
     impl Default for Example {
         fn default() -> Example {
@@ -201,6 +231,21 @@ mod tests {
     fn read_words(words: &[usize]) -> Result<Example> {
         // SAFETY: each test gives at least as many bytes as its first word says or is refused.
         unsafe { read(words.as_ptr().cast::<Example>(), "options") }
+    }
+
+    #[test]
+    fn an_array_and_its_count_belong_together() {
+        // What is 13 is NULL here.
+        let of = |first: usize, second: f64| read_words(&[24, first, second.to_bits() as usize]);
+        assert!(of(2, 1.0).is_ok() && of(0, 13.0).is_ok());
+        // A negative count is for the function to refuse.
+        assert!(of(usize::MAX, 1.0).is_ok() && of(usize::MAX, 13.0).is_ok());
+        let refused = |first, second| of(first, second).unwrap_err().to_string();
+        assert!(refused(0, 1.0).starts_with("options.first: is 0, but options.array is given"));
+        assert!(refused(2, 13.0).starts_with("options.array: is NULL, but options.first is 2"));
+        let absent =
+            |is_optional| check_array("options", ("array", true, is_optional), ("first", 2));
+        assert!(absent(true).is_ok() && absent(false).is_err());
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub struct umbo_strategy_options {
     pub compute_device_count: i64,
     /// The names of the compute devices, all different. NULL: `cpu_replicas` decides; if that is 0, all GPUs,
     /// or CPU:0 if there is none.
+    #[counted_by(compute_device_count)]
     pub compute_devices: *const *const c_char,
     /// The number of compute devices CPU:0, CPU:1, ..., at most 1024. 0: not given. Not together with
     /// `compute_devices`.

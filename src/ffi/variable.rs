@@ -41,6 +41,7 @@ pub struct umbo_variable_options {
     /// The number of dimensions.
     pub ndim: i32,
     /// The size of each dimension.
+    #[counted_by_function]
     pub shape: *const i64,
     /// 1: optimizers change the variable. 0: they do not. UMBO_AUTO, the default, is 1, with one exception in
     /// tensorflow.h.

@@ -219,7 +219,7 @@ private:
         options.decoupled_weight_decay = how.decoupled_weight_decay ? 1 : 0;
         options.update_on_gpu = on_gpu;
         options.state_count = detail::count_of(names.size());
-        options.state_names = names.data();
+        options.state_names = names.empty() ? nullptr : names.data();
         options.state_initials = how.state_initials.empty() ? nullptr : how.state_initials.data();
         auto *kept = new Callable(std::forward<Given>(update));
         umbo_optimizer *out = nullptr;

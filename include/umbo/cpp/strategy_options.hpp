@@ -59,7 +59,7 @@ struct run_options {
 };
 
 struct reduce_options {
-    std::optional<std::vector<std::int32_t>> axes = {}; // none: over the replicas only
+    std::vector<std::int32_t> axes = {}; // none: over the replicas only
     std::string destination = {};
     tensor output = {}; // written instead of a new tensor
 };
@@ -69,12 +69,8 @@ namespace detail {
 // The C form of `reduce_options`; lives no longer than they do.
 inline umbo_reduce_options raw_options(const reduce_options &how) {
     auto raw = umbo_reduce_options_default();
-    if (how.axes) {
-        // No axes at all is something else than the absence of axes, which is NULL.
-        static const std::int32_t none = 0;
-        raw.axes = how.axes->empty() ? &none : how.axes->data();
-        raw.axis_count = count_of(how.axes->size());
-    }
+    raw.axes = how.axes.empty() ? nullptr : how.axes.data();
+    raw.axis_count = count_of(how.axes.size());
     raw.destination = optional_text(how.destination);
     raw.output = how.output.get();
     return raw;
