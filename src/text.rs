@@ -29,7 +29,8 @@ pub fn shortened(text: &str) -> String {
 /// A text that ends in a NUL, so that C can read it in place. Cloning makes another reference to the same characters,
 /// which stay in place as long as a reference exists.
 ///
-/// For C, a NUL inside the text would end it early, so it is replaced by a visible sign.
+/// For C, a NUL inside the text would end it early, so it is replaced by a visible sign. Formatted for a message,
+/// control characters are escaped, the ends of lines among them, so that no name looks like a message of its own.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text(Arc<str>);
 
@@ -92,7 +93,14 @@ impl PartialEq<&str> for Text {
 
 impl fmt::Display for Text {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_str().fmt(formatter)
+        if !self.contains(char::is_control) {
+            return self.as_str().fmt(formatter);
+        }
+        let shown = |letter: char| match letter.is_control() {
+            true => letter.escape_default().to_string(),
+            false => letter.to_string(),
+        };
+        self.chars().map(shown).collect::<String>().fmt(formatter)
     }
 }
 
@@ -112,6 +120,14 @@ mod tests {
         let said =
             ["a variable", "an optimizer", "an iterator", "a uint8", "gradients", "metrics", "a "];
         assert_eq!(kinds.map(with_article), said);
+    }
+
+    #[test]
+    fn a_name_in_a_message_is_no_message_of_its_own() {
+        let name = Text::from("a\u{1b}[31m\numbo: ERROR: \u{9b}");
+        assert_eq!(name.to_string(), "a\\u{1b}[31m\\numbo: ERROR: \\u{9b}");
+        assert_eq!(format!("{:>3}", Text::from("w\u{e4}")), " w\u{e4}");
+        assert_eq!(name.as_str(), "a\u{1b}[31m\numbo: ERROR: \u{9b}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Finding> {
              gradients, or assign. The check has put the value back",
             variable.name(),
         );
-        let subject = Subject::Variable { index, name: variable.name().to_string() };
+        let subject = Subject::Variable { index, name: variable.name().as_str().to_owned() };
         Finding::new(subject, Verdict::VariableWritten, text).at(written.element)
     });
     of_written.collect()

@@ -1,6 +1,7 @@
 //! The process-wide log. Messages go to a sink that the caller sets, or to standard error. The environment selects what
 //! goes to standard error. If it does not, these are warnings and errors, and each distinct message is printed once.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use parking_lot::Mutex;
+
+use super::broken_pipe;
 
 /// How important a message is. The numbers are those of the C constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,6 +89,23 @@ fn level(given: &OsStr) -> Result<Option<Level>, String> {
     }
 }
 
+/// The text of a message with what a terminal would obey (control characters other than the ends of lines) escaped.
+/// Messages have names in them, which may come from a file.
+pub fn without_controls(message: &str) -> Cow<'_, str> {
+    let is_obeyed = |letter: char| letter.is_control() && letter != '\n';
+    if !message.contains(is_obeyed) {
+        return Cow::Borrowed(message);
+    }
+    let mut shown = String::with_capacity(message.len() + 8);
+    for letter in message.chars() {
+        match is_obeyed(letter) {
+            true => shown.extend(letter.escape_default()),
+            false => shown.push(letter),
+        }
+    }
+    Cow::Owned(shown)
+}
+
 /// Whether a message of this level is received.
 pub fn is_wanted(level: Level) -> bool {
     level as i32 <= LOG.wanted.load(Ordering::Relaxed)
@@ -96,7 +116,7 @@ pub fn log_anyway(level: Level, message: &str) {
     if HAS_SINK.load(Ordering::Relaxed) && is_wanted(level) {
         log(level, || message.to_owned());
     } else {
-        print(level, message);
+        print(level, &without_controls(message));
     }
 }
 
@@ -130,11 +150,15 @@ const BY_DEFAULT: Level = Level::Warning;
 /// Prints one line to standard error, in one call, so that lines of other processes do not interrupt it.
 fn print(level: Level, message: &str) {
     let line = format!("umbo: {}: {message}\n", level.name());
-    // SAFETY: the bytes exist and are only read. If standard error is closed, the message is lost.
-    #[expect(unsafe_code, reason = "a function of C's, for want of one in Rust that takes no lock")]
-    unsafe {
-        libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
-    }
+    #[expect(
+        unsafe_code,
+        reason = "a function of C's, for want of one in Rust that takes no lock"
+    )]
+    broken_pipe::without_signal(|| {
+        // SAFETY: the bytes exist and are only read. If standard error is closed, or nobody reads it any more, the
+        // message is lost.
+        unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) }
+    });
 }
 
 /// How many distinct messages are printed. One more says that it is the last.
@@ -243,6 +267,7 @@ impl Log {
             return;
         }
         let message = message();
+        let message = without_controls(&message);
         // This reference keeps the sink alive during the call, which is made without the lock.
         let sink = self.sink.lock().clone();
         match sink {
@@ -288,6 +313,12 @@ mod tests {
             let warning = level(OsStr::new(text)).unwrap_err();
             assert!(warning.contains(text) && warning.contains("off, error"), "{warning}");
         }
+    }
+
+    #[test]
+    fn no_terminal_obeys_a_message() {
+        assert_eq!(without_controls("one\ntwo\r\u{7f}\t"), "one\ntwo\\r\\u{7f}\\t");
+        assert_eq!(without_controls("w\u{e4}"), "w\u{e4}");
     }
 
     /// A log whose sink keeps the messages that it receives.

@@ -10,6 +10,7 @@
 //! This module is at the bottom of the library: it uses phases and threads, but neither strategies nor tensors.
 
 pub mod advice;
+mod broken_pipe;
 pub(crate) mod clock;
 pub mod environment;
 pub mod log;

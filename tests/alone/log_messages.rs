@@ -53,6 +53,21 @@ fn has(line: &str, parts: &[&str]) {
 }
 
 #[test]
+fn names_forge_no_lines_and_no_terminal_obeys_them() {
+    let true = crate::is_alone(names_forge_no_lines_and_no_terminal_obeys_them) else { return };
+    let recorder = Recorder::new(Level::Warning);
+    let strategy = strategy(1);
+    let name = "w\u{1b}[31m\numbo: ERROR: \u{9b}";
+    let variable = variable(&strategy, name);
+    assert_eq!(variable.name(), name);
+    let shown = "w\\u{1b}[31m\\numbo: ERROR: \\u{9b}";
+    // What is not known as a name keeps the ends of its lines, which messages have themselves.
+    log::log(Level::Warning, || format!("{}, in a file '{name}'", variable.name()));
+    let of_file = shown.replacen("\\n", "\n", 1);
+    assert_eq!(recorder.take(), [format!("WARNING: {shown}, in a file '{of_file}'")]);
+}
+
+#[test]
 fn at_info_it_says_what_a_strategy_was_set_up_with() {
     let true = crate::is_alone(at_info_it_says_what_a_strategy_was_set_up_with) else { return };
     let recorder = Recorder::new(Level::Info);

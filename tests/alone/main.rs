@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 #[path = "../allocator/mod.rs"]
 mod allocator;
 mod batched_reduce;
+mod broken_pipe;
 #[path = "../calls/mod.rs"]
 mod calls;
 mod closed_streams;

@@ -80,7 +80,7 @@ impl<'a> GradientCase<'a> {
     }
 
     fn finding(&self, verdict: Verdict, text: impl AsRef<str>) -> Finding {
-        let name = self.variable.name().to_string();
+        let name = self.variable.name().as_str().to_owned();
         let text = format!("gradient of '{name}': {}", text.as_ref());
         Finding::new(Subject::Gradient { index: self.index, name }, verdict, text)
     }
