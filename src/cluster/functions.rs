@@ -7,6 +7,8 @@ use std::ffi::{CStr, c_int, c_void};
 
 use libloading::os::unix::Library;
 
+use crate::executor::floating_point::in_program;
+
 /// Defines `Functions`, a table with a field for each function that is listed. If the library, which `whose` names,
 /// lacks one of them, the error ends with `$expected`.
 macro_rules! functions {
@@ -71,7 +73,7 @@ pub(super) unsafe fn open(
     let mut problems = Vec::new();
     for name in given.as_ref().map_or(usual, std::slice::from_ref) {
         // SAFETY: the caller's promise.
-        match unsafe { Library::open(Some(*name), flags) } {
+        match in_program(|| unsafe { Library::open(Some(*name), flags) }) {
             Ok(library) => return Ok((library, (*name).to_owned())),
             Err(error) => problems.push(
                 error.source().map_or_else(|| format!("{name}: {error}"), ToString::to_string),

@@ -15,8 +15,7 @@
 //! The calling thread also does the work if it belongs to a rayon pool of the program, because rayon would make it do
 //! the program's work while it waits.
 //!
-//! Results do not depend on which thread computes them. All functions run in the floating-point mode in which processes
-//! start, and results are in the order of the items.
+//! Results do not depend on which thread computes them, and are in the order of the items.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -29,7 +28,6 @@ use rayon::iter::{
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::affinity;
-use super::floating_point::in_default_mode;
 use super::thread::{self, Handle, Purpose, ThreadOptions};
 use crate::error::{Error, Result, memory};
 use crate::observe::log::{self, Level};
@@ -102,7 +100,7 @@ fn in_pool<R: Send>(items: usize, body: impl FnOnce(bool) -> R + Send) -> R {
     let alone = items < 2 || rayon::current_thread_index().is_some();
     match if alone { None } else { threads() } {
         Some(threads) => threads.pool.install(|| body(true)),
-        None => in_default_mode(|| body(false)),
+        None => body(false),
     }
 }
 
@@ -144,8 +142,7 @@ impl ComputingThreads {
                 ThreadOptions::new(format!("umbo-compute-{}", builder.index()), Purpose::Compute);
             let body = move || {
                 OURS.set(true);
-                // A thread begins with the mode of the thread that starts it.
-                in_default_mode(|| builder.run());
+                builder.run();
             };
             match thread::spawn(&options, body) {
                 Ok(handle) => handles.push(handle),

@@ -16,7 +16,7 @@ pub mod binding;
 
 pub mod computing;
 mod costs;
-mod floating_point;
+pub mod floating_point;
 pub mod fork;
 mod handover;
 pub mod pieces;

@@ -3,7 +3,8 @@
 //! - with a stack of the size in [`ThreadOptions`];
 //! - with all signals blocked except those that the thread causes itself and the profiling signal, so that the
 //!   program's handlers run on the program's threads;
-//! - without a binding to processors that the library has made for the thread that starts it.
+//! - without a binding to processors that the library has made for the thread that starts it;
+//! - in the floating-point mode of the library's code ([`floating_point`](super::floating_point)).
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -18,6 +19,7 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 
 use super::affinity::{self, CpuSet};
+use super::floating_point::InheritedMode;
 use super::fork;
 use crate::error::{Error, Result};
 pub use crate::observe::clock::thread_name as current_name;
@@ -203,6 +205,7 @@ pub fn spawn(options: &ThreadOptions, body: impl FnOnce() + Send + 'static) -> R
     let everywhere = !options.inherit_processors || BOUND.get();
     // The thread is counted before it can end.
     let alive = Alive::new(options.purpose);
+    let mode = InheritedMode::of_this_thread();
     let main = move || {
         let _alive = alive;
         if everywhere {
@@ -211,7 +214,7 @@ pub fn spawn(options: &ThreadOptions, body: impl FnOnce() + Send + 'static) -> R
         }
         // The thread has just begun, so this cannot fail.
         let _ = init_thread();
-        body();
+        mode.run(body);
     };
     let builder = thread::Builder::new().name(options.name.to_string());
     let _masked = Masked::new();

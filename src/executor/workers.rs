@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 use super::affinity::{self, KeptOff};
 pub use super::costs::Costs;
 use super::costs::{Estimates, INLINE_BYTES};
-use super::floating_point::in_default_mode;
 use super::handover::{Countdown, Inbox};
 use super::stealing::{ChunkQueue, Division};
 use super::thread::{self, Handle, Purpose, ThreadOptions};
@@ -189,10 +188,10 @@ fn enter(items: usize, block: usize, bytes: usize, most: usize, body: &Body<'_>)
 /// Does the whole operation on this thread.
 fn alone(bytes: usize, work: impl FnOnce()) {
     if bytes < INLINE_BYTES || count() == 1 {
-        return in_default_mode(work);
+        return work();
     }
     let start = Instant::now();
-    in_default_mode(work);
+    work();
     ESTIMATES.moved(bytes, bytes, start.elapsed());
 }
 
@@ -332,14 +331,12 @@ impl WorkerJob {
         let (body, queues) = unsafe { (&*self.body, &*self.queues) };
         let last = if self.helps { queues.len() } else { 1 };
         let others = || (1..last).map(|next| &queues[(worker + next) % queues.len()]);
-        in_default_mode(|| {
-            while let Some(chunk) =
-                queues[worker].pop().or_else(|| others().find_map(ChunkQueue::steal))
-            {
-                body(worker, self.division.items(chunk));
-                *done += 1;
-            }
-        });
+        while let Some(chunk) =
+            queues[worker].pop().or_else(|| others().find_map(ChunkQueue::steal))
+        {
+            body(worker, self.division.items(chunk));
+            *done += 1;
+        }
     }
 
     /// Works on a worker's thread and counts it out. The job may no longer exist when this returns.

@@ -1,4 +1,4 @@
-//! The border itself: no panic crosses it, and every error becomes a status.
+//! The border itself: no panic and no floating-point mode crosses it, and every error becomes a status.
 
 use std::panic::{self, AssertUnwindSafe};
 
@@ -7,7 +7,7 @@ pub(crate) use umbo_macros::c_call;
 use super::callback::check_no_rule;
 use super::status::{self, UMBO_OK, umbo_status};
 use crate::error::{Error, Result, panic_text};
-use crate::executor::{fork, thread};
+use crate::executor::{floating_point, fork, thread};
 use crate::observe::log::{self, Level};
 
 /// Runs the body of the C function of this name. An error becomes the thread's last error, with the
@@ -15,18 +15,20 @@ use crate::observe::log::{self, Level};
 /// of a fork, and on a thread that has all but ended, the body does not run: it is dropped, with what it has
 /// taken over, and the status is FAILED_PRECONDITION.
 pub(crate) fn boundary(function: &'static str, body: impl FnOnce() -> Result<()>) -> umbo_status {
-    let result = caught(|| {
-        fork::check()?;
-        thread::init_thread()?;
-        check_no_rule()?;
-        let result = body();
-        log::log_kept();
-        result
-    });
-    match result {
-        Ok(()) => UMBO_OK,
-        Err(error) => status::set(function, error),
-    }
+    floating_point::in_library(|| {
+        let result = caught(|| {
+            fork::check()?;
+            thread::init_thread()?;
+            check_no_rule()?;
+            let result = body();
+            log::log_kept();
+            result
+        });
+        match result {
+            Ok(()) => UMBO_OK,
+            Err(error) => status::set(function, error),
+        }
+    })
 }
 
 /// Runs the body of a C function that returns nothing, such as a release. What is wrong with its
@@ -36,14 +38,16 @@ pub(crate) fn quietly(function: &'static str, body: impl FnOnce() -> Result<()>)
     if fork::is_child() {
         return;
     }
-    let result = caught(|| {
-        // A thread that has all but ended can still release.
-        let _ = thread::init_thread();
-        body()
+    floating_point::in_library(|| {
+        let result = caught(|| {
+            // A thread that has all but ended can still release.
+            let _ = thread::init_thread();
+            body()
+        });
+        if let Err(error) = result {
+            log::log(Level::Error, || error.named(function).to_string());
+        }
     });
-    if let Err(error) = result {
-        log::log(Level::Error, || error.named(function).to_string());
-    }
 }
 
 fn caught(body: impl FnOnce() -> Result<()>) -> Result<()> {

@@ -7,14 +7,16 @@ use super::handle::consume;
 use super::object::Opaque;
 use super::status::{self, umbo_status};
 use crate::error::{Error, Result};
+use crate::executor::floating_point;
 
 thread_local! {
     /// A rule of the program's is at work on this thread.
     static IN_RULE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a rule of the program's on a tile. Meanwhile this thread's calls are refused
-/// ([`check_no_rule`]): the apply around it holds the optimizer, and other tiles are changed already.
+/// Runs a rule of the program's on a tile, in the default floating-point mode: which thread has which tile must not
+/// decide the result. Meanwhile this thread's calls are refused ([`check_no_rule`]): the apply around it holds the
+/// optimizer, and other tiles are changed already.
 pub(crate) fn run_rule(rule: impl FnOnce()) {
     struct End;
     impl Drop for End {
@@ -24,7 +26,7 @@ pub(crate) fn run_rule(rule: impl FnOnce()) {
     }
     IN_RULE.set(true);
     let _end = End;
-    rule();
+    floating_point::in_default_mode(rule);
 }
 
 /// FAILED_PRECONDITION in a rule of the program's.
@@ -38,12 +40,16 @@ pub(crate) fn check_no_rule() -> Result<()> {
     Ok(())
 }
 
-/// Runs a callback and reads its failure: the last error that it set or passed on, whose status
-/// it must have returned, else a message that says that there was none.
+/// Runs a callback, in the program's floating-point mode, and reads its failure: the last error that it set or passed
+/// on, whose status it must have returned, else a message that says that there was none. What failed inside of a
+/// callback that succeeds is forgotten with it, so that no thread of the library keeps a payload.
 pub(crate) fn run(callback: impl FnOnce() -> umbo_status) -> Result<()> {
     status::clear();
-    match callback() {
-        status::UMBO_OK => Ok(()),
+    match floating_point::in_program(callback) {
+        status::UMBO_OK => {
+            status::clear();
+            Ok(())
+        }
         code => Err(status::callback_failure(code)),
     }
 }

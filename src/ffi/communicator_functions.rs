@@ -224,7 +224,7 @@ impl Communicator for ProgramEngine {
         if let Some(function) = self.functions.abort {
             let message = c_string(error);
             // SAFETY: as above; the text lives until the function returns.
-            unsafe { function(message.as_ptr(), self.user_data.pointer()) };
+            in_program(|| unsafe { function(message.as_ptr(), self.user_data.pointer()) });
         }
     }
 }

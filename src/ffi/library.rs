@@ -75,9 +75,8 @@ pub fn umbo_set_log_callback(
         // The callback may open a scope, or release a handle that is in use where the message comes from.
         hazard::call_when_unused(move || {
             // SAFETY: the caller gave the callback for this; message and user data live until the call is over.
-            log::call_sink(|| unsafe {
-                callback(level.to_c(), message.as_ptr(), user_data.pointer());
-            });
+            let call = || unsafe { callback(level.to_c(), message.as_ptr(), user_data.pointer()) };
+            log::call_sink(|| in_program(call));
         });
     };
     log::set_sink(level, Box::new(sink));

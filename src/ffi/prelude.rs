@@ -16,6 +16,7 @@ pub(crate) use super::special_numbers::{duration, least_unless, unless};
 pub(crate) use super::user_data::UserData;
 pub(crate) use super::*;
 pub(crate) use crate::error::{Error, Result};
+pub(crate) use crate::executor::floating_point::in_program;
 pub(crate) use crate::input::Dataset;
 pub(crate) use crate::strategy::{ReplicaContext, Strategy};
 pub(crate) use crate::tensor::{DType, Tensor};

@@ -62,7 +62,7 @@ pub(super) unsafe fn hook_from(
             computing_thread_count: thread.computing_threads as i32,
         };
         // SAFETY: the program gave a function of this type with its user data.
-        unsafe { function(&thread, kept.pointer()) }
+        in_program(|| unsafe { function(&thread, kept.pointer()) });
     };
     (Some(Arc::new(hook)), user_data)
 }

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use super::hazard;
+use crate::executor::floating_point::in_program;
 
 /// Releases `user_data`.
 ///
@@ -55,7 +56,7 @@ impl Drop for UserData {
         if let Some(destroy) = self.destroy {
             let pointer = self.pointer;
             // SAFETY: promised to `new`, and a value is dropped once.
-            hazard::call_when_unused(move || unsafe { destroy(pointer) });
+            hazard::call_when_unused(move || in_program(|| unsafe { destroy(pointer) }));
         }
     }
 }

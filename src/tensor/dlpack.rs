@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::device::cuda::gpu;
 use crate::device::{DeviceId, registry};
 use crate::error::{Error, Result};
+use crate::executor::floating_point::{in_library, in_program};
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor};
 
@@ -237,7 +238,7 @@ unsafe extern "C" fn delete<F: ManagedForm>(managed: *mut F) {
     }
     let exported = ptr::slice_from_raw_parts_mut(managed.cast::<Exported<F>>(), 1);
     // SAFETY: `export` made the box and passed it on once.
-    drop(unsafe { Box::from_raw(exported) });
+    in_library(|| drop(unsafe { Box::from_raw(exported) }));
 }
 
 /// Owns what a producer passed, until the last tensor over it is dropped.
@@ -260,7 +261,7 @@ impl<F: ManagedForm> Drop for ExportOwner<F> {
         // SAFETY: it belongs to a producer and was taken over, and no tensor uses it any more.
         unsafe {
             if let Some(deleter) = self.managed.as_ref().deleter() {
-                deleter(self.managed.as_ptr());
+                in_program(|| deleter(self.managed.as_ptr()));
             }
         }
     }

@@ -13,6 +13,7 @@ use super::card::{check_card, with_primary};
 use super::failure::{explain, guarded};
 use crate::device::MemoryInfo;
 use crate::error::{Error, Result};
+use crate::executor::floating_point::in_program;
 use crate::executor::fork;
 
 /// How many CUDA devices this process can see, or why there are none. The driver is asked once; later calls return
@@ -25,7 +26,7 @@ pub fn probe() -> &'static Result<u32, String> {
         fork::note_use();
         // SAFETY: it opens the driver's library and closes it again. The driver's initialisers are written to run in
         // any process that links it.
-        let present = || unsafe { sys::is_culib_present() };
+        let present = || in_program(|| unsafe { sys::is_culib_present() });
         if !guarded(present).unwrap_or(false) {
             return Err("no CUDA driver library (libcuda.so.1) was found".into());
         }

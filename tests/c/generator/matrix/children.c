@@ -44,6 +44,7 @@ static int is_wanted(int function) {
 }
 
 static void child(int context, int from) {
+    mode_of_program = try_mode(unusual_modes[COUNT_OF(unusual_modes) - 1].control);
     for (first_function = from; first_function < FUNCTIONS; first_function += together) {
         together = count_together(first_function);
         __atomic_store_n(&report->at[context].function, first_function, __ATOMIC_SEQ_CST);

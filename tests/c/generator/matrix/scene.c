@@ -36,6 +36,20 @@ static void check_own(int function, umbo_status status) {
     }
 }
 
+/* The floating-point mode of the program, in which its callbacks run. */
+static unsigned long mode_of_program;
+
+/* Whether an update rule probes: that computes a part of a result, in the default mode. */
+static int in_rule;
+
+/* Demands that this thread is in its mode. */
+static void check_mode(const char *when) {
+    char text[40];
+    if (mode_of_thread() == (in_rule ? MODE_DEFAULT : mode_of_program)) return;
+    snprintf(text, sizeof(text), "0x%lx", mode_of_thread());
+    fail(when, text);
+}
+
 /* Makes the calls with these objects. */
 static void probe(const struct scene *scene, umbo_replica_context *context,
                   umbo_variable_request *request) {
@@ -50,9 +64,11 @@ static void probe(const struct scene *scene, umbo_replica_context *context,
     if (request != NULL) good.variable_request = request;
     if (scene->own != NULL && !(gone == offsetof(struct objects, iterator) && scene->keeps_own))
         good.iterator = scene->own;
+    check_mode("a callback has another floating-point mode than the program");
     for (function = first_function; function < first_function + together; function++) {
         current_function = function;
         status = functions[function].call(good);
+        check_mode("leaves another floating-point mode");
         if (scene->own != NULL && good.iterator == scene->own) check_own(function, status);
     }
     current_function = before;

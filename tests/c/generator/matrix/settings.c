@@ -65,8 +65,9 @@ static void a_schedule_at_the_commit(struct scene *scene) {
 /* -- umbo_update_tile_fn */
 
 static void probing_rule(const umbo_update_tile *tile, void *user_data) {
-    (void)tile;
+    in_rule = tile != NULL;
     probe_once(user_data, NULL);
+    in_rule = 0;
 }
 
 /* The library never calls the host's function for a variable of a GPU. */
@@ -86,8 +87,9 @@ static void a_rule(struct scene *scene) {
 /* -- umbo_update_on_gpu_fn */
 
 static umbo_status probing_update_on_gpu(const umbo_gpu_update *update, void *user_data) {
-    (void)update;
+    in_rule = update != NULL;
     probe_once(user_data, NULL);
+    in_rule = 0;
     return UMBO_OK;
 }
 
