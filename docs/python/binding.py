@@ -76,7 +76,9 @@ def check(status):
     info = ffi.new("umbo_error_info *", lib.umbo_error_info_default())
     for index in range(lib.umbo_last_error_count()):
         if lib.umbo_last_error_at(index, info) == 0 and info.payload:
-            raise ffi.from_handle(info.payload)
+            error = ffi.from_handle(info.payload)
+            lib.umbo_clear_last_error()  # the library keeps it no longer than Python does
+            raise error
     raise RuntimeError(ffi.string(lib.umbo_last_error_message()).decode())
 
 

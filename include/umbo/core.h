@@ -13,7 +13,8 @@
  * there is no memory, thread or handle left; UMBO_STATUS_FAILED_PRECONDITION in a forked child.
  *
  * Last error. umbo_last_error_message() says what went wrong in the last function that failed on
- * this thread. Errors of a replica's thread are carried to the thread that called.
+ * this thread. Errors of a replica's thread are carried to the thread that called. In messages,
+ * control characters of names are escaped.
  *
  * Handles. Objects are used by handles. The caller owns each handle that a function returns, and
  * releases it once, with umbo_X_release(). umbo_X_retain() makes another handle to the same object.
@@ -30,13 +31,23 @@
  *
  * Callbacks. A callback gets `user_data` as its last input, before its outputs. It returns UMBO_OK,
  * or another status; umbo_set_last_error() sets the message. It may call functions of the library.
- * No C++ exception and no longjmp() may leave it. A function that keeps a callback also takes a
- * `destroy`, which runs exactly once, on any thread, also if that function fails.
+ * No C++ exception and no longjmp() may leave it, and pthread_exit() and pthread_cancel() may not
+ * end its thread: they end the process. A function that keeps a callback also takes a `destroy`,
+ * which runs exactly once, on any thread, also if that function fails. A thread that ends, or the
+ * process, runs no code of the program: what the thread still has then is released by a later call
+ * (umbo_set_last_error(), umbo_scope_exit(), umbo_shutdown()).
  *
  * Threads. *Concurrent*: any thread may call the function at any time. *Serialised*: any thread may
  * call it; the library runs one call after the other. *The caller locks*: the program makes no two
  * such calls on one object at the same time. A function that takes `const umbo_X *` does not
  * change the object. While a call reads or writes a tensor's elements, nobody else may write them.
+ * A thread that calls the library needs a stack of 64 KiB beyond what its callbacks need.
+ *
+ * Floating point. Rounding, denormal numbers and traps, as fesetround(), -ffast-math or
+ * feenableexcept() set them, do not change what the library computes. Callbacks run with the
+ * settings of the program: those of the calling thread, and on a thread of the library those of
+ * the thread that started it; what they change there stays. Update rules of the program run with
+ * the default settings.
  *
  * Collective. With several ranks (cluster.h), all of them make a *collective* call, in the
  * same order. If it fails on one, it fails on all; UMBO_STATUS_FAILED_PRECONDITION is then also for
@@ -297,7 +308,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_last_error_at(int64_t index, umbo_error_
  * @param[in] message Up to 16 KiB are copied. `message` may be NULL.
  * @param[in] payload Any object, such as an exception. The library takes it over and carries it to
  *   the thread that called the library, where umbo_last_error_at() gets it. May be NULL.
- * @param[in] destroy Releases the payload once, when the error is forgotten. May be NULL.
+ * @param[in] destroy Releases the payload once, when the error is forgotten: when this thread's
+ *   last error is replaced or cleared. If the thread ends before, that is done by the next call of
+ *   this function with the same `destroy`, or by umbo_shutdown(), on any thread, and not at all if
+ *   the process ends. May be NULL.
  * @return `status`; UMBO_STATUS_UNKNOWN for an undefined one, UMBO_STATUS_INVALID_ARGUMENT for
  *   UMBO_OK.
  */
@@ -498,8 +512,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_worker_count(int64_t count);
  * @return UMBO_STATUS_FAILED_PRECONDITION: strategies or iterators have threads (the message says
  *   how many; release them first), or another call uses the threads. Then none has ended.
  *
- * It is meant for programs that look for leaks. It waits until the threads have ended and GPUs have
- * finished what was queued. Later calls start threads again.
+ * It is meant for programs that look for leaks, and for plugins before they are unloaded. It waits
+ * until the threads have ended and GPUs have finished what was queued. Later calls start threads
+ * again.
+ *
+ * Before all else, and also if it fails, it forgets this thread's last error, and releases what
+ * ended threads have left behind: the payloads of their last errors, and the scopes that they had
+ * not left. A thread that ends itself runs no code of the program: that may be gone by then. Other
+ * threads that use a plugin call umbo_clear_last_error().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_shutdown(void);
 

@@ -334,8 +334,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_scope_enter(umbo_strategy *strategy, umb
  * @return
  * - UMBO_STATUS_FAILED_PRECONDITION: another thread entered the scope, or it is not the innermost
  *   one of this thread. It stays open and the handle valid.
- * - UMBO_STATUS_NOT_FOUND: it was left when the callback that entered it returned. The handle is
- *   released.
+ * - UMBO_STATUS_NOT_FOUND: it was left when the callback that entered it returned, or when the
+ *   thread ended. The handle is released, on whatever thread.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_scope_exit(umbo_scope *scope);
 

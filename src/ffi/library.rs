@@ -5,6 +5,7 @@ use super::prelude::*;
 use crate::device::cuda::gpu;
 use crate::executor::{shutdown, workers};
 use crate::observe::log::{self, Level};
+use crate::strategy::context;
 use crate::tensor::blocks;
 
 /// How important a log message is.
@@ -97,11 +98,17 @@ pub fn umbo_set_worker_count(count: i64) {
 /// @return UMBO_STATUS_FAILED_PRECONDITION: strategies or iterators have threads (the message says how many; release them
 ///   first), or another call uses the threads. Then none has ended.
 ///
-/// It is meant for programs that look for leaks. It waits until the threads have ended and GPUs have finished what was
-/// queued. Later calls start threads again.
+/// It is meant for programs that look for leaks, and for plugins before they are unloaded. It waits until the threads
+/// have ended and GPUs have finished what was queued. Later calls start threads again.
+///
+/// Before all else, and also if it fails, it forgets this thread's last error, and releases what ended threads have left
+/// behind: the payloads of their last errors, and the scopes that they had not left. A thread that ends itself runs no
+/// code of the program: that may be gone by then. Other threads that use a plugin call umbo_clear_last_error().
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_shutdown() -> umbo_status {
     boundary("umbo_shutdown", || {
+        status::forget_all();
+        context::release_left_behind();
         shutdown::shut_down()?;
         blocks::release_kept();
         gpu::release_kept();

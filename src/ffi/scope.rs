@@ -59,15 +59,17 @@ pub fn umbo_scope_enter(strategy: *mut umbo_strategy, scope: *mut *mut umbo_scop
 /// @return
 /// - UMBO_STATUS_FAILED_PRECONDITION: another thread entered the scope, or it is not the innermost
 ///   one of this thread. It stays open and the handle valid.
-/// - UMBO_STATUS_NOT_FOUND: it was left when the callback that entered it returned. The handle is released.
+/// - UMBO_STATUS_NOT_FOUND: it was left when the callback that entered it returned, or when the thread ended. The handle
+///   is released, on whatever thread.
 #[c_call]
 pub fn umbo_scope_exit(scope: *mut umbo_scope) {
     let open = get(scope, "scope")?;
     let left = open.exit();
     // Before what the scope held is dropped, which may run the caller's code: for that the handle
     // is used up.
-    if left.is_ok() || !open.may_be_open() {
+    if left.is_ok() || !open.is_open() {
         handle::release(scope, "scope")?;
+        drop(open.left_behind());
     }
     left.map(drop)
 }

@@ -9,10 +9,14 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
 use std::sync::LazyLock;
 
+use parking_lot::Mutex;
+
 use super::c_string::c_string;
 use super::options::{self, c_struct};
 use super::user_data::{UserData, umbo_destroy_fn};
 use crate::error::{Error, Status};
+use crate::executor::floating_point::in_library;
+use crate::observe::log::without_controls;
 
 /// What a function returns: UMBO_OK, or why it failed. The codes are the canonical ones.
 pub type umbo_status = i32;
@@ -75,13 +79,18 @@ struct FailureRecord {
     _device: CString,
 }
 
+/// The message of an error, for C.
+fn message_of(error: &Error) -> CString {
+    c_string(&without_controls(&error.to_string()))
+}
+
 impl FailureRecord {
     fn new(error: &Error, replica: i32, device: CString) -> FailureRecord {
         let payload = match error.unnamed() {
             Error::Callback { payload: Some(payload), .. } => payload.downcast_ref::<UserData>(),
             _ => None,
         };
-        let message = c_string(error);
+        let message = message_of(error);
         let info = umbo_error_info {
             status: error.status().code(),
             replica,
@@ -102,20 +111,69 @@ struct LastError {
     records: Vec<FailureRecord>,
 }
 
+impl LastError {
+    /// The functions that release its payloads.
+    fn destroys(&self) -> impl Iterator<Item = usize> {
+        self.records.iter().filter_map(|record| Some(record.info.payload_destroy? as usize))
+    }
+}
+
+/// The last error of a thread, if there is one.
+struct LastOfThread(RefCell<Option<LastError>>);
+
 thread_local! {
-    static LAST: RefCell<Option<LastError>> = const { RefCell::new(None) };
+    static LAST: LastOfThread = const { LastOfThread(RefCell::new(None)) };
+}
+
+impl Drop for LastOfThread {
+    /// When its thread ends. That is no time for code of the program, which may be gone by then (an interpreter that has
+    /// ended, a plugin that was unloaded). So payloads are left behind.
+    fn drop(&mut self) {
+        if let Some(last) = self.0.take() {
+            let destroys: Vec<usize> = last.destroys().collect();
+            if !destroys.is_empty() {
+                LEFT_BEHIND.lock().push(LeftBehind { _error: last.error, destroys });
+            }
+        }
+    }
+}
+
+/// The last error of a thread that has ended.
+struct LeftBehind {
+    _error: Error,
+    /// The addresses of the functions that release its payloads.
+    destroys: Vec<usize>,
+}
+
+/// The errors with payloads that threads have left behind at their end.
+static LEFT_BEHIND: Mutex<Vec<LeftBehind>> = Mutex::new(Vec::new());
+
+/// Releases payloads that threads have left behind: those that `destroy` releases. The program has just named it, so it
+/// is there.
+fn release_left_behind(destroy: umbo_destroy_fn) {
+    let Some(destroy) = destroy.map(|destroy| destroy as usize) else { return };
+    let is_released_by = |left: &mut LeftBehind| left.destroys.iter().all(|own| *own == destroy);
+    let left: Vec<LeftBehind> = LEFT_BEHIND.lock().extract_if(.., is_released_by).collect();
+    drop(left);
+}
+
+/// Forgets the thread's last error, and those that threads have left behind at their end.
+pub(crate) fn forget_all() {
+    clear();
+    let left = std::mem::take(&mut *LEFT_BEHIND.lock());
+    drop(left);
 }
 
 /// Replaces the thread's last error and returns the old one, which the caller drops when it no
 /// longer holds anything here: its payload runs the caller's code. None also on a thread that is
 /// about to end.
 fn replace(new: Option<LastError>) -> Option<LastError> {
-    LAST.try_with(|last| last.replace(new)).ok().flatten()
+    LAST.try_with(|last| last.0.replace(new)).ok().flatten()
 }
 
 /// What there is to see of the thread's last error: nothing if there is none, or if it is being replaced.
 fn last<R>(inspect: impl FnOnce(&LastError) -> R) -> Option<R> {
-    LAST.try_with(|last| last.try_borrow().ok()?.as_ref().map(inspect)).ok()?
+    LAST.try_with(|last| last.0.try_borrow().ok()?.as_ref().map(inspect)).ok()?
 }
 
 /// Makes `error` of the C function of this name the thread's last error and returns its status.
@@ -137,7 +195,7 @@ fn keep(error: Error) -> umbo_status {
             .collect(),
         None => vec![FailureRecord::new(&error, -1, CString::default())],
     };
-    let message = c_string(&error);
+    let message = message_of(&error);
     // First the end of what was there: the `destroy` of its payload may call functions that fail, and
     // their errors are not to stand in front of this one.
     drop(replace(None));
@@ -226,7 +284,9 @@ pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_in
 /// @param[in] message Up to 16 KiB are copied. `message` may be NULL.
 /// @param[in] payload Any object, such as an exception. The library takes it over and carries it to the thread that called
 ///   the library, where umbo_last_error_at() gets it. May be NULL.
-/// @param[in] destroy Releases the payload once, when the error is forgotten. May be NULL.
+/// @param[in] destroy Releases the payload once, when the error is forgotten: when this thread's last error is replaced or
+///   cleared. If the thread ends before, that is done by the next call of this function with the same `destroy`, or by
+///   umbo_shutdown(), on any thread, and not at all if the process ends. May be NULL.
 /// @return `status`; UMBO_STATUS_UNKNOWN for an undefined one, UMBO_STATUS_INVALID_ARGUMENT for UMBO_OK.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_last_error(
@@ -235,15 +295,23 @@ pub unsafe extern "C" fn umbo_set_last_error(
     payload: *mut c_void,
     destroy: umbo_destroy_fn,
 ) -> umbo_status {
-    // SAFETY: the caller gives the payload and its function away.
-    let payload = unsafe { UserData::new(payload, destroy) };
-    let message = if message.is_null() {
-        String::new()
-    } else {
-        // SAFETY: not NULL, so the caller promises a text that a NUL ends.
-        let message = unsafe { CStr::from_ptr(message) }.to_string_lossy();
-        message[..message.floor_char_boundary(LONGEST_MESSAGE)].to_owned()
-    };
+    in_library(|| {
+        // SAFETY: the caller gives the payload and its function away.
+        let payload = unsafe { UserData::new(payload, destroy) };
+        let message = if message.is_null() {
+            String::new()
+        } else {
+            // SAFETY: not NULL, so the caller promises a text that a NUL ends.
+            let message = unsafe { CStr::from_ptr(message) }.to_string_lossy();
+            message[..message.floor_char_boundary(LONGEST_MESSAGE)].to_owned()
+        };
+        release_left_behind(destroy);
+        set_by_program(status, message, payload)
+    })
+}
+
+/// Makes the failure of a callback the thread's last error and returns its status.
+fn set_by_program(status: umbo_status, message: String, payload: UserData) -> umbo_status {
     // What a function of the library said, and the callback only passes on, has its name already.
     let (name, message) = match message.split_once(": ") {
         Some((name, rest)) if is_function_name(name) => (Some(name.to_owned()), rest.to_owned()),
@@ -281,7 +349,7 @@ const LONGEST_MESSAGE: usize = 16 << 10;
 /// Forgets this thread's last error and releases its payload.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_clear_last_error() {
-    clear();
+    in_library(clear);
 }
 
 /// The thread's last message, for tests.
@@ -446,9 +514,24 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_ends_releases_its_payload() {
+    fn what_a_thread_leaves_behind_is_released_by_a_call() {
         static DESTROYED: AtomicUsize = AtomicUsize::new(0);
-        std::thread::spawn(|| fail(UMBO_STATUS_ABORTED, c"end", &DESTROYED)).join().unwrap();
+        let leave = || {
+            std::thread::spawn(|| fail(UMBO_STATUS_ABORTED, c"end", &DESTROYED)).join().unwrap();
+        };
+        leave();
+        assert_eq!(DESTROYED.load(Ordering::SeqCst), 0);
+        // The next payload of the same function.
+        leave();
         assert_eq!(DESTROYED.load(Ordering::SeqCst), 1);
+        // Another function may be of another part of the program.
+        unsafe extern "C-unwind" fn ignore(_: *mut c_void) {}
+        // SAFETY: the function takes any pointer.
+        unsafe {
+            umbo_set_last_error(UMBO_STATUS_ABORTED, ptr::null(), ptr::null_mut(), Some(ignore));
+        }
+        assert_eq!(DESTROYED.load(Ordering::SeqCst), 1);
+        forget_all();
+        assert_eq!(DESTROYED.load(Ordering::SeqCst), 2);
     }
 }

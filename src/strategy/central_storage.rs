@@ -59,7 +59,15 @@ pub(super) struct Inner {
     pub drawn_names: Mutex<DrawnNames>,
 }
 
+/// The last reference to a strategy, which ends with it.
+pub(super) struct LastReference(#[expect(dead_code, reason = "it is only dropped")] Inner);
+
 impl Strategy {
+    /// Gives this reference up. If it was the last one, the strategy does not end yet, but with the result.
+    pub(super) fn into_last_reference(self) -> Option<LastReference> {
+        Arc::into_inner(self.0).map(LastReference)
+    }
+
     /// Makes a strategy. Starts a thread for each replica but the first. With a communicator all ranks
     /// do so together: if one fails, all do.
     pub fn new(options: &Options) -> Result<Strategy> {

@@ -6,8 +6,10 @@
 
 use std::cell::RefCell;
 use std::mem::{self, ManuallyDrop};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use super::central_storage::Strategy;
 use super::creator::{CreatorChain, VariableCreator};
@@ -22,6 +24,8 @@ pub(super) enum Frame {
     Scope {
         strategy: Strategy,
         serial: u64,
+        /// It lives until the scope is left, which the handles to the scope notice.
+        _open: Arc<()>,
     },
     CrossReplica {
         strategy: Strategy,
@@ -31,6 +35,8 @@ pub(super) enum Frame {
     Creator {
         creator: Arc<VariableCreator>,
         serial: u64,
+        /// As in a scope.
+        _open: Arc<()>,
     },
     /// The thread releases what an abandoned step of the strategy with this id held.
     Release {
@@ -61,7 +67,8 @@ thread_local! {
     };
 }
 
-/// Leaves what its thread has not left when it ends.
+/// Leaves what its thread has not left when it ends. That is no time for code of the program, which may be gone by
+/// then (an interpreter that has ended, a plugin that was unloaded). So what such code would release is left behind.
 struct Leave;
 
 impl Drop for Leave {
@@ -69,8 +76,47 @@ impl Drop for Leave {
         // They are moved out first, because releasing them may read this thread's frames.
         let frames = with_frames(mem::take);
         let chosen = OWN.with(|own| own.chosen.take());
-        drop((frames, chosen));
+        for frame in frames {
+            match frame {
+                Frame::Scope { strategy, serial, .. } => leave_strategy(serial, strategy),
+                Frame::Creator { creator, serial, .. } => leave_behind(serial, creator),
+                others => drop(others),
+            }
+        }
+        if let Some(strategy) = chosen {
+            leave_strategy(CHOSEN, strategy);
+        }
     }
+}
+
+/// What a thread left behind, and the serial number of the scope that held it.
+type LeftBehind = (u64, Box<dyn Send>);
+
+/// In place of a scope's serial number, for the strategy of `set_strategy`.
+const CHOSEN: u64 = 0;
+
+/// What threads have left behind at their end.
+static LEFT_BEHIND: Mutex<Vec<LeftBehind>> = Mutex::new(Vec::new());
+
+fn leave_behind(serial: u64, held: impl Send + 'static) {
+    LEFT_BEHIND.lock().push((serial, Box::new(held)));
+}
+
+fn leave_strategy(serial: u64, strategy: Strategy) {
+    if let Some(last) = strategy.into_last_reference() {
+        leave_behind(serial, last);
+    }
+}
+
+/// What threads have left behind of a scope. Dropping it may run the program's code.
+fn take_left_behind(serial: u64) -> Vec<LeftBehind> {
+    LEFT_BEHIND.lock().extract_if(.., |(own, _)| *own == serial).collect()
+}
+
+/// Releases what threads have left behind at their end: the scopes and strategies that they were in.
+pub fn release_left_behind() {
+    let left = mem::take(&mut *LEFT_BEHIND.lock());
+    drop(left);
 }
 
 /// Makes this thread leave all open contexts at its end.
@@ -240,6 +286,22 @@ impl Strategy {
     }
 }
 
+/// How many runs, merge calls and updates can be nested.
+const MOST_NESTED: usize = 64;
+
+/// Checks that this thread has not too many runs, merge calls and updates open to begin another one: each needs some
+/// kilobytes of its stack.
+pub(super) fn check_depth() -> Result<()> {
+    let is_call = |frame: &&Frame| matches!(frame, Frame::CrossReplica { .. } | Frame::Replica(_));
+    match inspect_frames(|frames| frames.iter().filter(is_call).count()) {
+        0..MOST_NESTED => Ok(()),
+        _ => Err(Error::precondition(format!(
+            "this thread is inside of {MOST_NESTED} runs, merge calls and updates, which are the most that can \
+             be nested; does a callback call itself?"
+        ))),
+    }
+}
+
 /// Whether this thread is releasing what an abandoned step of `strategy` held. The strategy waits for that.
 pub(super) fn releases_step_of(strategy: &Strategy) -> bool {
     inspect_frames(|frames| {
@@ -284,6 +346,7 @@ pub(super) fn require_cross_replica_else(strategy: u64, remedy: &str) -> Result<
 pub struct Scope {
     serial: u64,
     thread: usize,
+    open: Weak<()>,
 }
 
 impl Strategy {
@@ -291,38 +354,46 @@ impl Strategy {
     /// inside of another strategy's context, or of this strategy's replica context, it is refused.
     pub fn enter_scope(&self) -> Result<Scope> {
         require_cross_replica(self.id())?;
-        let serial = next_serial();
-        push(Frame::Scope { strategy: self.clone(), serial });
-        Ok(Scope { serial, thread: thread_number() })
+        let (scope, open) = Scope::new();
+        push(Frame::Scope { strategy: self.clone(), serial: scope.serial, _open: open });
+        Ok(scope)
     }
 
     /// Calls `body` in this strategy's scope.
     pub fn scope<R>(&self, body: impl FnOnce() -> R) -> Result<R> {
         require_cross_replica(self.id())?;
-        // No handle leads to this scope, so it needs no number.
-        Ok(with_frame(Frame::Scope { strategy: self.clone(), serial: 0 }, body))
+        // No handle leads to this scope.
+        let (scope, open) = Scope::new();
+        let frame = Frame::Scope { strategy: self.clone(), serial: scope.serial, _open: open };
+        Ok(with_frame(frame, body))
     }
 }
 
 /// Calls `creator` for each variable that this thread makes, until the scope is left. Replicas of runs that this
 /// thread starts meanwhile count as this thread.
 pub fn enter_creator_scope(creator: Arc<VariableCreator>) -> Scope {
-    let serial = next_serial();
-    push(Frame::Creator { creator, serial });
-    Scope { serial, thread: thread_number() }
-}
-
-/// A number that no other scope has; 0 is never one.
-fn next_serial() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    let (scope, open) = Scope::new();
+    push(Frame::Creator { creator, serial: scope.serial, _open: open });
+    scope
 }
 
 impl Scope {
-    /// Whether it may still be open: certain for the thread that entered it.
-    pub fn may_be_open(&self) -> bool {
-        self.thread != thread_number()
-            || inspect_frames(|frames| frames.iter().any(|frame| self.is(frame)))
+    /// A scope of this thread, and what its frame keeps while it is open.
+    fn new() -> (Scope, Arc<()>) {
+        static NEXT: AtomicU64 = AtomicU64::new(CHOSEN + 1);
+        let open = Arc::new(());
+        let serial = NEXT.fetch_add(1, Ordering::Relaxed);
+        (Scope { serial, thread: thread_number(), open: Arc::downgrade(&open) }, open)
+    }
+
+    /// Whether it is open.
+    pub fn is_open(&self) -> bool {
+        self.open.strong_count() > 0
+    }
+
+    /// What the thread that entered it left behind of it at its end. Dropping it may run the caller's code.
+    pub fn left_behind(&self) -> impl Sized + use<> {
+        take_left_behind(self.serial)
     }
 
     fn is(&self, frame: &Frame) -> bool {
@@ -335,17 +406,18 @@ impl Scope {
     /// Leaves the scope. It must be the innermost one that this thread has open. Returns what it held: dropping that
     /// may run the caller's code, such as the release of a variable creator's user data.
     pub fn exit(&self) -> Result<impl Sized + use<>> {
+        if !self.is_open() {
+            return Err(Error::NotFound(
+                "scope: was left already, by the end of the callback or of the thread that entered it"
+                    .into(),
+            ));
+        }
         if self.thread != thread_number() {
             return Err(Error::precondition(
                 "scope: was entered by another thread, which must also leave it",
             ));
         }
         with_frames(|frames| {
-            if !frames.iter().any(|frame| self.is(frame)) {
-                return Err(Error::NotFound(
-                    "scope: was left already, by the end of the callback that entered it".into(),
-                ));
-            }
             if !frames.last().is_some_and(|frame| self.is(frame)) {
                 return Err(Error::precondition(
                     "scope: is not the innermost one; scopes are left in the reverse order of \
@@ -368,6 +440,6 @@ pub fn set_strategy(strategy: Option<Strategy>) -> Result<()> {
     leave_at_the_end();
     let chosen = strategy.filter(|strategy| !strategy.is_default());
     let before = OWN.with(|own| own.chosen.replace(chosen));
-    drop(before);
+    drop((before, take_left_behind(CHOSEN)));
     Ok(())
 }

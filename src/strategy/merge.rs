@@ -6,7 +6,9 @@
 use std::sync::atomic::Ordering;
 
 use super::central_storage::Strategy;
-use super::context::{Current, Frame, current, mixing, with_current_replica, with_frame};
+use super::context::{
+    Current, Frame, check_depth, current, mixing, with_current_replica, with_frame,
+};
 pub use super::operation::Operation;
 use super::panic::caught;
 use super::protocol::mailbox::Wake;
@@ -45,6 +47,7 @@ impl ReplicaContext {
         let (sequence, merge, reply) = (1, Some(merge), None);
         let mut call = MergeCall { replica, operation, sequence, arguments, direct, merge, reply };
         let Some(step) = &self.step else {
+            check_depth()?;
             let frame = Frame::CrossReplica { strategy: self.strategy().clone(), step: None };
             with_frame(frame, || serve(self.strategy(), &mut [&mut call]))?;
             return call.take_result().unwrap_or(Ok(None));

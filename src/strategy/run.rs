@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::central_storage::Strategy;
 use super::context::{
-    Frame, creators, releases_step_of, require_cross_replica, step_place, with_frame,
+    Frame, check_depth, creators, releases_step_of, require_cross_replica, step_place, with_frame,
 };
 use super::draining::Draining;
 pub use super::limits::Limits;
@@ -100,6 +100,7 @@ impl Strategy {
 
     fn run_step(&self, task: Task) -> Result<Option<Value>> {
         require_cross_replica(self.id())?;
+        check_depth()?;
         match step_place(self.id()) {
             None => self.run_outermost(task),
             Some(_) if task.place.limits.is_bounded() => Err(invalid!(
@@ -432,6 +433,7 @@ impl Strategy {
     /// Runs `body` in cross-replica context as a step without replicas, or as a part of the step
     /// around it: what it assigns becomes central state with that step. If it fails, nothing of the step does.
     pub(super) fn central_step<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
+        check_depth()?;
         let frame = |step| Frame::CrossReplica { strategy: self.clone(), step: Some(step) };
         if let Some(step) = step_place(self.id()) {
             let result = caught(|| with_frame(frame(step), body));

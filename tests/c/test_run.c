@@ -170,7 +170,34 @@ static void destroy_once(umbo_strategy *strategy) {
     CHECK(destroyed == 3);
 }
 
+/* ---- runs in merge calls in runs */
+
+static umbo_status go_deeper(umbo_strategy *strategy, const umbo_value *args, void *user_data, umbo_value **result);
+
+static umbo_status merge_deeper(umbo_replica_context *context, const umbo_value *args, void *user_data, umbo_value **result) {
+    (void)args, (void)result;
+    return umbo_replica_context_merge_call(context, go_deeper, user_data, NULL, NULL);
+}
+
+static umbo_status go_deeper(umbo_strategy *strategy, const umbo_value *args, void *user_data, umbo_value **result) {
+    (void)args, (void)result;
+    ++*(int *)user_data;
+    return umbo_strategy_run(strategy, merge_deeper, user_data, NULL, NULL, NULL);
+}
+
+/* A callback that calls itself ends with a message, and not with the thread's stack. */
+static void nesting_has_an_end(void) {
+    umbo_strategy *strategy = make_strategy(2);
+    int depth = 0;
+    CHECK_STATUS(umbo_strategy_run(strategy, merge_deeper, &depth, NULL, NULL, NULL), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_MESSAGE("64 runs, merge calls and updates, which are the most that can be nested");
+    CHECK(depth == 32);
+    CHECK_OK(umbo_strategy_run(strategy, nothing, NULL, NULL, NULL, NULL));
+    umbo_strategy_release(strategy);
+}
+
 int main(void) {
+    nesting_has_an_end();
     umbo_strategy *strategy = make_strategy(3);
     no_arguments_no_result(strategy);
     metrics(strategy);

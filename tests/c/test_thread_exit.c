@@ -1,6 +1,7 @@
 /* Functions that are called when a thread ends: from destructors of thread-specific data, which run
  * after the library has given up what it keeps for the thread. Each says so, none takes it for a defect of its
- * own, and none hangs. What was released there is gone. */
+ * own, and none hangs. What was released there is gone. And what a thread still has then: no code of the program runs
+ * without a call. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -135,6 +136,95 @@ static umbo_status leave_data(umbo_replica_context *context, const umbo_value *a
     return UMBO_OK;
 }
 
+/* ---- what a thread still has at its end */
+
+/* How often something was released, and whether it may be now. */
+static int releases, may_release;
+
+static void release_later(void *user_data) {
+    CHECK(may_release && user_data == &releases);
+    releases++;
+}
+
+static void release_otherwise(void *user_data) { (void)user_data; }
+
+static void *fail_at_the_end(void *unused) {
+    (void)unused;
+    CHECK_STATUS(umbo_set_last_error(UMBO_STATUS_ABORTED, "at the end", &releases, release_later), UMBO_STATUS_ABORTED);
+    return NULL;
+}
+
+static umbo_status create_as_asked(umbo_variable_request *request, void *user_data, umbo_variable **made) {
+    (void)request, (void)user_data, (void)made;
+    return UMBO_OK;
+}
+
+static void *stay_in_a_scope(void *place) {
+    umbo_scope **scope = (umbo_scope **)place;
+    CHECK_OK(umbo_variable_creator_scope_enter(create_as_asked, &releases, release_later, scope));
+    return NULL;
+}
+
+/* The last handle to the strategy is this thread's, and so is the last reference at all. */
+static void *stay_in_a_strategy(void *unused) {
+    umbo_strategy *own = NULL;
+    umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
+    (void)unused;
+    options.cpu_replicas = 1;
+    options.replica_thread_user_data = &releases;
+    options.replica_thread_user_data_destroy = release_later;
+    CHECK_OK(umbo_strategy_create(&options, &own));
+    CHECK_OK(umbo_set_strategy(own));
+    umbo_strategy_release(own);
+    return NULL;
+}
+
+/* The thread itself runs no code of the program, which may be gone by then. */
+static void end_with(void *(*life)(void *), void *argument) {
+    pthread_t thread;
+    releases = may_release = 0;
+    CHECK(pthread_create(&thread, NULL, life, argument) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(releases == 0);
+    may_release = 1;
+}
+
+static void what_is_left_is_released_by_calls(void) {
+    umbo_scope *scope = NULL;
+    /* The payload of an error: with the next one that is released alike, not with others, or at a shutdown. */
+    end_with(fail_at_the_end, NULL);
+    umbo_ignore(umbo_set_last_error(UMBO_STATUS_ABORTED, "x", &releases, release_otherwise));
+    CHECK(releases == 0);
+    umbo_ignore(umbo_set_last_error(UMBO_STATUS_ABORTED, "x", &releases, release_later));
+    CHECK(releases == 1);
+    umbo_clear_last_error();
+    CHECK(releases == 2);
+    end_with(fail_at_the_end, NULL);
+    umbo_ignore(umbo_shutdown());
+    CHECK(releases == 1);
+    /* This thread's own at a shutdown, too, though that fails. */
+    fail_at_the_end(NULL);
+    CHECK_STATUS(umbo_shutdown(), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK(releases == 2);
+    /* A scope: by its handle, on any thread, or at a shutdown; then the handle is released as that of one that was left. */
+    end_with(stay_in_a_scope, &scope);
+    CHECK_STATUS(umbo_scope_exit(scope), UMBO_STATUS_NOT_FOUND);
+    CHECK_MESSAGE("or of the thread that entered it");
+    CHECK(releases == 1);
+    end_with(stay_in_a_scope, &scope);
+    umbo_ignore(umbo_shutdown());
+    CHECK(releases == 1);
+    CHECK_STATUS(umbo_scope_exit(scope), UMBO_STATUS_NOT_FOUND);
+    CHECK(releases == 1 && live(UMBO_HANDLE_SCOPE) == 0);
+    /* The thread's strategy: where another one is set, or at a shutdown. */
+    end_with(stay_in_a_strategy, NULL);
+    CHECK_OK(umbo_set_strategy(NULL));
+    CHECK(releases == 1);
+    end_with(stay_in_a_strategy, NULL);
+    umbo_ignore(umbo_shutdown());
+    CHECK(releases == 1);
+}
+
 int main(void) {
     const int64_t size = LARGE;
     umbo_value *items[2];
@@ -168,6 +258,7 @@ int main(void) {
     CHECK_OK(umbo_strategy_run(own, leave_data, NULL, NULL, NULL, NULL));
     umbo_strategy_release(own);
     CHECK(calls > 50 && panics == 0);
+    what_is_left_is_released_by_calls();
     CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, NULL, NULL, NULL));
     /* Others are not disturbed. */
     CHECK_OK(umbo_strategy_run(strategy, add_one, NULL, NULL, NULL, NULL));
