@@ -63,6 +63,12 @@ impl DeviceName {
                     let kind = match kind.to_ascii_lowercase().as_str() {
                         "cpu" => DeviceKind::Cpu,
                         "gpu" => DeviceKind::Gpu,
+                        "cuda" => {
+                            return Err(wrong(format!(
+                                "unknown attribute '{part}'; a CUDA device is called 'GPU:{}' here",
+                                index.unwrap_or("0")
+                            )));
+                        }
                         _ => {
                             return Err(wrong(format!(
                                 "unknown attribute '{part}'; expected job, replica, task, CPU or GPU, \
@@ -136,6 +142,17 @@ mod tests {
             panic!("'{text}' does not begin with the argument and the name '{name}'")
         });
         assert!(problem.contains(&format!("'{culprit}'")), "no '{culprit}' in: {problem}");
+    }
+
+    #[test]
+    fn other_names_of_gpus_are_known() {
+        for (name, advice) in
+            [("cuda:1", "'GPU:1'"), ("CUDA", "'GPU:0'"), ("/device:cuda:2", "'GPU:2'")]
+        {
+            let error = DeviceName::parse(name, &DeviceName::default()).unwrap_err();
+            assert_eq!(error.status(), Status::InvalidArgument);
+            assert!(error.to_string().contains(advice), "{error}");
+        }
     }
 
     #[test]

@@ -12,7 +12,11 @@ use crate::error::{Error, Result};
 pub fn shut_down() -> Result<()> {
     let mut alive = Vec::new();
     for (purpose, threads) in [
-        (Purpose::Replica, "replica threads: release their strategies"),
+        (
+            Purpose::Replica,
+            "replica threads: release their strategies, and let late callbacks return first \
+             (umbo_strategy_synchronize() waits for them)",
+        ),
         (Purpose::Prefetch, "prefetching threads: release their iterators"),
         (Purpose::Checkpoint, "threads that write checkpoints: release their managers"),
         (Purpose::Pool, "threads of parallel maps: release their iterators"),

@@ -10,6 +10,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::error::{Error, Result};
 use crate::kernels::dtype::{DType, Element};
+use crate::observe::log::{self, Level};
 
 /// A set of vector instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub enum InstructionSet {
 }
 
 /// The environment variable that overrides the choice with a name of [`InstructionSet::name`].
-/// A name that is unknown, or whose instructions this processor lacks, is ignored.
+/// A name that is unknown, or whose instructions this processor lacks, is as none ([`warn`]).
 pub const VARIABLE: &str = "UMBO_INSTRUCTION_SET";
 
 impl InstructionSet {
@@ -115,6 +116,24 @@ impl Instructions {
     pub const fn has_special_loops(self) -> bool {
         cfg!(not(target_arch = "x86_64")) || !matches!(self.0, InstructionSet::Baseline)
     }
+}
+
+/// Logs a warning if [`VARIABLE`] names no instructions that this processor has.
+pub fn warn() {
+    let Some(given) = std::env::var_os(VARIABLE).filter(|given| !given.is_empty()) else { return };
+    let has_name = |set: &InstructionSet| given == set.name();
+    let problem = match InstructionSet::ALL.iter().find(|set| has_name(set)) {
+        Some(set) if set.is_available() => return,
+        Some(_) => "this processor lacks",
+        None => "means nothing",
+    };
+    log::log(Level::Warning, || {
+        let shown: String = given.to_string_lossy().chars().take(80).collect();
+        format!(
+            "{VARIABLE} is '{shown}', which {problem}; baseline, avx2 and avx512 are possible where the \
+             processor has them. It is as if it were not set"
+        )
+    });
 }
 
 /// A loop that is compiled for each instruction set.

@@ -187,7 +187,7 @@ impl Optimizer {
         progress: VariableProgress,
     ) -> Result<()> {
         self.check_variable(variable)?;
-        check_count(progress.updates, "progress.updates")?;
+        check_count(progress.updates, "progress.update_count")?;
         if let Some(scalar) = progress.running.iter().find(|scalar| !scalar.is_finite()) {
             return Err(invalid!("running", "{scalar}; must be finite"));
         }

@@ -18,7 +18,7 @@ use crate::device::{DeviceId, DeviceKind, registry};
 use crate::error::{Error, Result};
 use crate::executor::affinity::ProcessorPart;
 use crate::executor::{fork, workers};
-use crate::kernels::instruction_set::Instructions;
+use crate::kernels::instruction_set::{self, Instructions};
 use crate::observe::report::{Recorder, Setup};
 use crate::observe::switch::CHECK;
 use crate::observe::{self, environment, log, strict};
@@ -132,6 +132,7 @@ impl Strategy {
         if !strategy.is_default() {
             strict::STRICT.warn();
             CHECK.warn();
+            instruction_set::warn();
             STRATEGIES.lock().insert(id, Arc::downgrade(&strategy.0));
             strategy.log_setup();
         }

@@ -95,6 +95,19 @@ fn the_environment_turns_them_off_or_has_all_printed() {
 }
 
 #[test]
+fn instructions_that_there_are_not_are_noted() {
+    for (given, printed) in [("baseline", 2), ("", 2), ("avx-2", 3), ("nonsense", 3)] {
+        let (lines, _) = lines(&[("UMBO_INSTRUCTION_SET", given)]);
+        assert_eq!(lines.len(), printed, "{lines:?}");
+        if printed == 3 {
+            let start =
+                format!("umbo: WARNING: UMBO_INSTRUCTION_SET is '{given}', which means nothing");
+            assert!(lines[0].starts_with(&start), "{lines:?}");
+        }
+    }
+}
+
+#[test]
 fn a_callback_gets_all_of_them() {
     let (printed, received) = lines(&[("WITH_SINK", "1")]);
     // What was printed before is not printed again without the callback.
