@@ -755,7 +755,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_element_spec(
  * umbo_train_epoch() does it by itself.
  *
  * The iterator keeps its memory and threads. If elements are made ahead, the function waits for the
- * one that is being made. A shuffled dataset has another order, unless its options say otherwise.
+ * one that is being made, and goes back to the element that was returned last: the new pass does
+ * not depend on how many were made ahead. A shuffled dataset has another order, unless its options
+ * say otherwise.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_reset(umbo_iterator *iterator);
 

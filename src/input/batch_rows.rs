@@ -6,8 +6,9 @@ use crate::error::{Result, memory};
 use crate::input::batch_parameters::BatchParameters;
 use crate::input::cardinality::Cardinality;
 use crate::input::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
+use crate::input::given::Given;
 use crate::input::pass::Pass;
-use crate::input::position::{StateReader, StateWriter, unfit};
+use crate::input::position::{Rounds, StateReader, StateWriter, unfit};
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
 use crate::kernels::rows;
@@ -139,9 +140,22 @@ impl Pass<Value> for BatchRowsPass {
         self.pool.reserve(items);
     }
 
-    fn announce(&mut self) {
+    fn rounds(&mut self, to: &mut Rounds) {
         if let Order::Any(order) = &mut self.order {
-            order.announce();
+            order.rounds(to);
+        }
+    }
+
+    fn go_back(&mut self, to: &mut StateReader<'_>) -> Result<()> {
+        match &mut self.order {
+            Order::Own { .. } => Ok(()),
+            Order::Any(order) => order.go_back(to),
+        }
+    }
+
+    fn announce(&mut self, given: &Given) {
+        if let Order::Any(order) = &mut self.order {
+            order.announce(given);
         }
     }
 }

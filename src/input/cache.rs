@@ -7,8 +7,9 @@ use crate::error::{Result, Status};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
 use crate::input::facts::Facts;
+use crate::input::given::Given;
 use crate::input::pass::{Item, Pass};
-use crate::input::position::{MOST_AGAIN, StateReader, StateWriter, unfit};
+use crate::input::position::{MOST_AGAIN, Rounds, StateReader, StateWriter, unfit};
 use crate::input::reorder::Reorder;
 use crate::input::replay_log::{ReplayLog, SavedLog};
 use crate::input::suspects::FirstRound;
@@ -22,7 +23,7 @@ struct CachedRound<T> {
 }
 
 impl Dataset {
-    /// Keeps the elements in memory. The first pass that reaches the end keeps them, and every later pass yields them
+    /// Keeps the elements in memory. The first pass that is given the end keeps them, and every later pass yields them
     /// in the same order without using the dataset. Passes that begin before one has reached the end make their own
     /// elements. Elements are read-only.
     ///
@@ -53,6 +54,8 @@ impl Reorder for Cache {
         let mut pass = CachePass {
             first: Arc::clone(&self.0),
             own: None,
+            complete: None,
+            given: None,
             cardinality,
             replaying: None,
             next: 0,
@@ -75,6 +78,10 @@ struct CachePass<T> {
     /// In a restored pass, this replaces the dataset's cache: it holds what was cached where the position was saved, if
     /// anything was.
     own: Option<Option<Arc<CachedRound<T>>>>,
+    /// A complete round of this pass. The dataset caches it once its end was given.
+    complete: Option<Arc<CachedRound<T>>>,
+    /// When the items are given, once an iterator has the pass.
+    given: Option<Given>,
     cardinality: Cardinality,
     /// The cached round that this round yields, if there is one. It is chosen when the round begins.
     replaying: Option<Arc<CachedRound<T>>>,
@@ -97,7 +104,8 @@ impl<T: Item> CachePass<T> {
 
     /// The cached round that the next round yields.
     fn kept(&self) -> Option<Arc<CachedRound<T>>> {
-        self.own.clone().unwrap_or_else(|| self.of_dataset())
+        let kept = self.own.clone().unwrap_or_else(|| self.of_dataset());
+        kept.or_else(|| self.complete.clone())
     }
 
     /// Drops what was kept of this round.
@@ -172,11 +180,12 @@ impl<T: Item> Pass<T> for CachePass<T> {
                     let mut origin = StateWriter::default();
                     origin.copy_from(beginning);
                     let kept = Arc::new(CachedRound { items, origin });
-                    if let Some(own @ None) = &mut self.own {
-                        *own = Some(Arc::clone(&kept));
+                    self.complete = Some(Arc::clone(&kept));
+                    if let Some(given) = &self.given {
+                        let first = Arc::clone(&self.first);
+                        // If another pass was first, its items are the cached ones.
+                        given.then(Box::new(move || drop(first.set(kept))));
                     }
-                    // If another pass was first, its items are the cached ones.
-                    let _ = self.first.set(kept);
                 }
                 self.replay.clear();
                 // The next call finds the end again, and not another round.
@@ -198,6 +207,10 @@ impl<T: Item> Pass<T> for CachePass<T> {
         self.next = 0;
         self.failed = false;
         self.replaying = self.kept();
+        // The dataset may have cached it, or the round of another pass.
+        if self.own.is_none() && self.of_dataset().is_some() {
+            self.complete = None;
+        }
         if self.replaying.is_some() { Ok(()) } else { self.input.restart() }
     }
 
@@ -218,7 +231,7 @@ impl<T: Item> Pass<T> for CachePass<T> {
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
-        self.own = Some(None);
+        (self.own, self.complete) = (Some(None), None);
         if from.flag()? {
             let (count, origin) = (from.elements(MOST_AGAIN)?, from.nested()?);
             self.keep_again(count, &origin)?;
@@ -244,14 +257,33 @@ impl<T: Item> Pass<T> for CachePass<T> {
         })
     }
 
+    fn rounds(&mut self, to: &mut Rounds) {
+        let is_kept = self.kept().is_some();
+        to.push_flag(is_kept);
+        // A round that is kept needs no other rounds of the input.
+        if !is_kept {
+            self.input.rounds(to);
+        }
+    }
+
+    fn go_back(&mut self, to: &mut StateReader<'_>) -> Result<()> {
+        if to.flag()? {
+            return Ok(());
+        }
+        self.complete = None;
+        self.input.go_back(to)
+    }
+
     fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
         visit(&mut *self.input);
     }
 
-    fn announce(&mut self) {
-        if let Some(Some(own)) = &self.own {
-            let _ = self.first.set(Arc::<CachedRound<T>>::clone(own));
+    fn announce(&mut self, given: &Given) {
+        // In a restored pass, a cached round was given where the position was saved.
+        if let Some(kept) = self.own.as_ref().and_then(|_| self.kept()) {
+            let _ = self.first.set(kept);
         }
-        self.input.announce();
+        self.given = Some(given.clone());
+        self.input.announce(given);
     }
 }

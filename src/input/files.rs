@@ -8,9 +8,10 @@ use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Operation};
 use crate::input::facts::{Facts, Files};
 use crate::input::file_shares::FileShare;
+use crate::input::given::Given;
 use crate::input::held::Held;
 use crate::input::pass::{Pass, Pipeline};
-use crate::input::position::{Description, StateReader, StateWriter, unfit};
+use crate::input::position::{Description, Rounds, StateReader, StateWriter, unfit};
 use crate::input::reorder::Reorder;
 use crate::input::shuffle::Shuffle;
 use crate::input::slices;
@@ -198,7 +199,7 @@ impl Operation for FileList {
             turn: 0,
             left: self.source.in_turn,
             reserved: 0,
-            announced: false,
+            given: None,
         }))
     }
 
@@ -235,7 +236,8 @@ struct FilesPass {
     left: u64,
     /// The number of additional elements downstream for which the pools have reserved memory.
     reserved: usize,
-    announced: bool,
+    /// When the elements are given, once an iterator has the pass.
+    given: Option<Given>,
 }
 
 struct OpenFile {
@@ -255,8 +257,8 @@ impl FilesPass {
         let description = dataset.description();
         let mut pass = dataset.start()?;
         pass.reserve(self.reserved);
-        if self.announced {
-            pass.announce();
+        if let Some(given) = &self.given {
+            pass.announce(given);
         }
         Ok(OpenFile { place, pipeline: agreement(&description.stages()), pass })
     }
@@ -363,9 +365,17 @@ impl Pass<Value> for FilesPass {
         self.open.iter_mut().flatten().for_each(|file| file.pass.reserve(items));
     }
 
-    fn announce(&mut self) {
-        self.announced = true;
-        self.order.announce();
-        self.open.iter_mut().flatten().for_each(|file| file.pass.announce());
+    fn rounds(&mut self, to: &mut Rounds) {
+        self.place.rounds(&mut *self.order, to);
+    }
+
+    fn go_back(&mut self, to: &mut StateReader<'_>) -> Result<()> {
+        self.place.go_back(&mut *self.order, to)
+    }
+
+    fn announce(&mut self, given: &Given) {
+        self.given = Some(given.clone());
+        self.order.announce(given);
+        self.open.iter_mut().flatten().for_each(|file| file.pass.announce(given));
     }
 }

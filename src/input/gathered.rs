@@ -77,6 +77,7 @@ impl<M: Make> GatherPass<M> {
             self.release();
             return Ok(None);
         }
+        self.numbering.note(&mut *self.input);
         let buffer = self.pool.claim(|| ElementBuffer::new(&self.spec))?;
         let made = self.make.make(&self.taken, &self.numbering, buffer);
         if made.is_err() {

@@ -7,7 +7,7 @@ use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Operation};
 use crate::input::facts::Facts;
 use crate::input::pass::Pass;
-use crate::input::position::{MOST_AGAIN, StateReader, StateWriter, unfit};
+use crate::input::position::{MOST_AGAIN, Rounds, StateReader, StateWriter, unfit};
 use crate::input::spec::ElementSpec;
 use crate::values::Value;
 
@@ -66,6 +66,7 @@ impl Operation for Generated {
         Ok(Box::new(GeneratedPass {
             generated: self.clone(),
             generator: None,
+            begun: false,
             done: Done::default(),
             next: None,
             ended: false,
@@ -75,8 +76,10 @@ impl Operation for Generated {
 
 struct GeneratedPass {
     generated: Generated,
-    /// None until the first element is requested.
+    /// None until the first element is requested, and after a generator was reset too often.
     generator: Option<Box<dyn Generator>>,
+    /// Whether a generator is in use, so that another round resets it.
+    begun: bool,
     done: Done,
     /// An element that came while the pass restored another pass's position, and that the other pass had not yet
     /// received.
@@ -102,7 +105,12 @@ impl GeneratedPass {
     fn ask(&mut self) -> Result<Option<Value>> {
         let generator = match &mut self.generator {
             Some(generator) => generator,
-            None => self.generator.insert((self.generated.begin)()?),
+            None => {
+                let mut generator = (self.generated.begin)()?;
+                (0..self.done.resets).try_for_each(|_| generator.reset())?;
+                self.begun = true;
+                self.generator.insert(generator)
+            }
         };
         let element = generator.next();
         match &element {
@@ -174,8 +182,8 @@ impl Pass<Value> for GeneratedPass {
     }
 
     fn restart(&mut self) -> Result<()> {
-        if let Some(generator) = &mut self.generator {
-            generator.reset()?;
+        if self.begun {
+            self.generator.as_mut().map_or(Ok(()), |generator| generator.reset())?;
             let resets = self.done.resets + 1;
             self.done = Done { resets, ..Done::default() };
         }
@@ -186,7 +194,7 @@ impl Pass<Value> for GeneratedPass {
 
     fn save(&self, to: &mut StateWriter) {
         let Done { resets, elements, failures, last_failures } = self.done;
-        to.push_flag(self.generator.is_some());
+        to.push_flag(self.begun);
         to.push_flag(self.ended);
         [resets, elements, failures, last_failures].into_iter().for_each(|number| to.push(number));
     }
@@ -199,7 +207,8 @@ impl Pass<Value> for GeneratedPass {
             failures: from.number()?,
             last_failures: from.number()?,
         };
-        (self.generator, self.next, self.ended) = (None, None, false);
+        (self.generator, self.begun) = (None, begun);
+        (self.next, self.ended) = (None, false);
         self.done = Done { resets: done.resets, ..Done::default() };
         if begun {
             // At the end, only another round can follow.
@@ -207,6 +216,22 @@ impl Pass<Value> for GeneratedPass {
         }
         self.done = done;
         self.ended |= ended;
+        Ok(())
+    }
+
+    fn rounds(&mut self, to: &mut Rounds) {
+        to.push_flag(self.begun);
+        to.push(self.done.resets);
+    }
+
+    fn go_back(&mut self, to: &mut StateReader<'_>) -> Result<()> {
+        let (begun, resets) = (to.flag()?, to.number()?);
+        // A reset cannot be undone. The next round has a new generator, which is reset as often as this one was to be.
+        if (self.begun, self.done.resets) != (begun, resets) {
+            self.generator = None;
+            self.begun = begun;
+            self.done = Done { resets, ..Done::default() };
+        }
         Ok(())
     }
 }

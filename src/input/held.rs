@@ -9,31 +9,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::error::{Error, Result, Status};
 use crate::executor::pool::Outcome;
 use crate::input::pass::Pass;
-use crate::input::position::{StateReader, StateWriter};
+use crate::input::place::Place;
+use crate::input::position::{Rounds, StateReader, StateWriter};
 
 /// The next item, if it was already taken.
 pub(super) struct Held<T> {
     item: Option<T>,
     /// Whether the next item failed and is passed over ([`Held::fill_or_pass_over`]).
     is_passed_over: bool,
-    /// The position of the input before the item that it returned last.
-    before: StateWriter,
+    /// The place of the input before the item that it returned last.
+    before: Place,
 }
 
 impl<T> Held<T> {
     /// Holds no item of `input` yet.
     pub(super) fn of(input: &dyn Pass<T>) -> Held<T> {
-        let mut at = StateWriter::default();
-        input.save(&mut at);
-        let before = StateWriter::with_room_of(&at);
-        Held { item: None, is_passed_over: false, before }
+        let mut at = Place::default();
+        input.save(&mut at.position);
+        Held { item: None, is_passed_over: false, before: Place::with_room_of(&at) }
     }
 
     /// Holds the next item of `input`, unless one is held. Returns whether an item is held.
     pub(super) fn fill(&mut self, input: &mut dyn Pass<T>) -> Result<bool> {
         if self.item.is_none() {
-            self.before.clear();
-            input.save(&mut self.before);
+            self.before.note(input);
             self.item = input.next()?;
         }
         Ok(self.item.is_some())
@@ -85,8 +84,8 @@ impl<T> Held<T> {
 
     /// Saves the position of the pass over `input`.
     pub(super) fn save(&self, input: &dyn Pass<T>, to: &mut StateWriter) {
-        match self.item.is_some() || self.is_passed_over {
-            true => to.extend(&self.before),
+        match self.has_taken() {
+            true => to.extend(&self.before.position),
             false => input.save(to),
         }
     }
@@ -103,8 +102,35 @@ impl<T> Held<T> {
 
     /// Begins another round of `input`.
     pub(super) fn restart(&mut self, input: &mut dyn Pass<T>) -> Result<()> {
+        let has_taken = self.has_taken();
         self.take();
-        input.restart()
+        match has_taken {
+            true => self.before.restart(input),
+            false => input.restart(),
+        }
+    }
+
+    /// What later rounds of the pass over `input` depend on: those of its saved position.
+    pub(super) fn rounds(&self, input: &mut dyn Pass<T>, to: &mut Rounds) {
+        match self.has_taken() {
+            true => to.extend(&self.before.rounds),
+            false => input.rounds(to),
+        }
+    }
+
+    /// Undoes what has happened to `input` since then.
+    pub(super) fn go_back(
+        &mut self,
+        input: &mut dyn Pass<T>,
+        to: &mut StateReader<'_>,
+    ) -> Result<()> {
+        self.take();
+        input.go_back(to)
+    }
+
+    /// Whether the input is behind an item, or the place of one that failed, which was not used yet.
+    fn has_taken(&self) -> bool {
+        self.item.is_some() || self.is_passed_over
     }
 }
 

@@ -9,7 +9,7 @@ use crate::input::distribute_options::DistributeOptions;
 use crate::input::facts::Files;
 use crate::input::held::Held;
 use crate::input::pass::Pass;
-use crate::input::position::{StateReader, StateWriter};
+use crate::input::position::{Rounds, StateReader, StateWriter};
 use crate::input::spec::ElementSpec;
 use crate::strategy::ranks::{AddQuantity, Call, CollectiveKind, Ranks};
 use crate::tensor::Tensor;
@@ -131,6 +131,14 @@ impl Pass<Value> for InStepPass {
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.ended = from.flag()?;
         self.taken.restore(&mut *self.input, from)
+    }
+
+    fn rounds(&mut self, to: &mut Rounds) {
+        self.taken.rounds(&mut *self.input, to);
+    }
+
+    fn go_back(&mut self, to: &mut StateReader<'_>) -> Result<()> {
+        self.taken.go_back(&mut *self.input, to)
     }
 
     fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {

@@ -7,7 +7,9 @@ use std::thread::ThreadId;
 use parking_lot::{FairMutex, FairMutexGuard};
 
 use crate::error::{Error, Result};
+use crate::input::given::Given;
 use crate::input::pass::{Pass, Pipeline};
+use crate::input::place::Place;
 use crate::input::position::{Description, StateReader, StateWriter};
 use crate::input::position_text;
 use crate::input::spec::ElementSpec;
@@ -48,25 +50,26 @@ struct NextElement {
     is_warned: bool,
     /// How many requests were made.
     asked: u64,
-    /// The position before the element that a step has taken last.
-    before: StateWriter,
+    /// The place of the pass before the element that a step has taken last.
+    before: Place,
     /// That element, if its step had no effect and no request was made since.
     again: Option<Value>,
 }
 
 impl NextElement {
-    fn new(pass: Box<dyn Pass<Value>>, ended: bool) -> NextElement {
-        let mut at = StateWriter::default();
-        pass.save(&mut at);
-        let before = StateWriter::with_room_of(&at);
+    fn new(mut pass: Box<dyn Pass<Value>>, ended: bool) -> NextElement {
+        let before = Place::with_room_of(&Place::of(&mut *pass));
         let (told, is_warned) = (None, false);
         NextElement { pass, ended, told, is_warned, asked: 0, before, again: None }
     }
 
-    /// Saves the position.
+    /// Saves the position. An element that was given back is the next one.
     fn save(&self, to: &mut StateWriter) {
         to.push_flag(self.ended);
-        self.pass.save(to);
+        match self.again {
+            Some(_) => to.extend(&self.before.position),
+            None => self.pass.save(to),
+        }
     }
 
     fn next(&mut self) -> Result<Option<Value>> {
@@ -103,7 +106,7 @@ impl PassIterator {
         spans_ranks: bool,
     ) -> Result<PassIterator> {
         let mut pass = pipeline.start()?;
-        pass.announce();
+        pass.announce(&Given::at_once());
         let (node, work) = (WorkNode::new(), FairMutex::new(NextElement::new(pass, false)));
         let begins = AtomicBool::new(true);
         let is_strict = strategy.is_some_and(|strategy| strategy.is_strict);
@@ -200,10 +203,8 @@ impl PassIterator {
         let element = match work.again.take() {
             Some(element) => Some(element),
             None => {
-                let mut before = std::mem::take(&mut work.before);
-                before.clear();
-                work.save(&mut before);
-                work.before = before;
+                let NextElement { pass, before, .. } = &mut *work;
+                before.note(&mut **pass);
                 work.next()?
             }
         };
@@ -224,14 +225,18 @@ impl PassIterator {
     }
 
     /// Starts a new pass from the beginning. A shuffled dataset has another order in it, unless its options keep one
-    /// order. Memory and threads stay. FAILED_PRECONDITION as for [`PassIterator::next`].
+    /// order. It does not depend on how many elements were made ahead. Memory and threads stay. FAILED_PRECONDITION as for [`PassIterator::next`].
     pub fn reset(&self) -> Result<()> {
         self.check_context()?;
         self.begins.store(true, Ordering::Relaxed);
         let (_inside, mut work) = self.take("reset")?;
         work.asked += 1;
-        (work.ended, work.told, work.again) = (false, None, None);
-        work.pass.restart()
+        (work.ended, work.told) = (false, None);
+        let NextElement { pass, before, again, .. } = &mut *work;
+        match again.take() {
+            Some(_) => before.restart(&mut **pass),
+            None => pass.restart(),
+        }
     }
 
     /// Returns the position of the pass as a text. The position is after the element that [`PassIterator::next`]
@@ -244,10 +249,7 @@ impl PassIterator {
         self.check_context()?;
         let mut state = StateWriter::default();
         let (_inside, work) = self.take("asked for its position")?;
-        match &work.again {
-            Some(_) => state.extend(&work.before),
-            None => work.save(&mut state),
-        }
+        work.save(&mut state);
         drop(work);
         Ok(position_text::write(&self.description(), state.numbers()))
     }
@@ -314,7 +316,7 @@ impl PreparedPosition<'_> {
         let (_inside, mut work) = self.iterator.take("put at another position")?;
         self.iterator.begins.store(true, Ordering::Relaxed);
         self.next.asked = work.asked + 1;
-        self.next.pass.announce();
+        self.next.pass.announce(&Given::at_once());
         // The old pass is also dropped inside, because dropping its elements may run the caller's code.
         *work = self.next;
         Ok(())

@@ -12,9 +12,11 @@ use crate::executor::pool::{Outcome, Pool};
 use crate::input::arguments::in_range;
 use crate::input::dataset::{Dataset, Operation};
 use crate::input::facts::Facts;
+use crate::input::given::{Effect, Given};
 use crate::input::held::Held;
 use crate::input::pass::{Pass, Pipeline};
-use crate::input::position::{StateReader, StateWriter};
+use crate::input::place::Place;
+use crate::input::position::{Rounds, StateReader, StateWriter};
 use crate::input::spec::ElementSpec;
 use crate::input::work::WorkChain;
 use crate::values::Value;
@@ -125,9 +127,11 @@ impl Operation for Map {
             results,
             failure: None,
             ended: false,
-            at: StateWriter::default(),
+            at: Place::default(),
             behind: VecDeque::new(),
             places: Vec::new(),
+            of_input: Given::later(),
+            given: Given::at_once(),
             input,
         }))
     }
@@ -159,6 +163,14 @@ impl Pass<Value> for EachPass {
         self.held.restore(&mut *self.input, from)
     }
 
+    fn rounds(&mut self, to: &mut Rounds) {
+        self.held.rounds(&mut *self.input, to);
+    }
+
+    fn go_back(&mut self, to: &mut StateReader<'_>) -> Result<()> {
+        self.held.go_back(&mut *self.input, to)
+    }
+
     fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
         visit(&mut *self.input);
     }
@@ -186,12 +198,15 @@ struct ParallelPass {
     /// The error or the panic with which the input ended after the elements that are taken.
     failure: Option<Outcome<Called>>,
     ended: bool,
-    /// The position of the input before the first result that was not yet returned, if there is any.
-    at: StateWriter,
-    /// The position of the input after each of these results.
-    behind: VecDeque<StateWriter>,
-    /// Unused memory for such positions.
-    places: Vec<StateWriter>,
+    /// The place of the input before the first result that was not yet returned, if there is any.
+    at: Place,
+    /// The place of the input after each of these results, and after the end, and what happens when it is returned.
+    behind: VecDeque<(Place, Vec<Effect>)>,
+    /// Unused memory for such places.
+    places: Vec<Place>,
+    /// When the input's elements are given, and when the results are.
+    of_input: Given,
+    given: Given,
     input: Box<dyn Pass<Value>>,
 }
 
@@ -209,12 +224,9 @@ impl ParallelPass {
                 Ok(Err(error)) => self.failure = Some(Ok(Called::Failed(error))),
                 Err(panic) => self.failure = Some(Err(panic)),
             }
-            if !self.ended {
-                let mut place = self.places.pop().unwrap_or_default();
-                place.clear();
-                self.input.save(&mut place);
-                self.behind.push_back(place);
-            }
+            let mut place = self.places.pop().unwrap_or_default();
+            place.note(&mut *self.input);
+            self.behind.push_back((place, self.of_input.take()));
         }
         self.pool.grow(self.taken.len())?;
         self.enter();
@@ -236,18 +248,18 @@ impl ParallelPass {
         *self.caller.lock() = WorkChain::current();
     }
 
-    /// Notes the position of the input, if no result waits.
+    /// Notes the place of the input, if no result waits.
     fn note_place(&mut self) {
         if self.behind.is_empty() {
-            self.at.clear();
-            self.input.save(&mut self.at);
+            self.at.note(&mut *self.input);
         }
     }
 
-    /// Updates the positions after the first result was returned.
+    /// Updates the places before the first result, or the end, is returned.
     fn step(&mut self) {
-        if let Some(place) = self.behind.pop_front() {
+        if let Some((place, effects)) = self.behind.pop_front() {
             self.places.push(std::mem::replace(&mut self.at, place));
+            effects.into_iter().for_each(|effect| self.given.then(effect));
         }
     }
 
@@ -258,7 +270,7 @@ impl ParallelPass {
         self.taken.clear();
         self.failure = None;
         self.ended = false;
-        self.places.extend(self.behind.drain(..));
+        self.places.extend(self.behind.drain(..).map(|(place, _)| place));
     }
 }
 
@@ -269,7 +281,10 @@ impl Pass<Value> for ParallelPass {
         } else if self.results.is_empty() && !(self.ended && self.taken.is_empty()) {
             self.work()?;
         }
-        let Some(result) = self.results.pop_front() else { return Ok(None) };
+        let Some(result) = self.results.pop_front() else {
+            self.step();
+            return Ok(None);
+        };
         if let Ok(Called::Lacked(error, element)) = result {
             self.again.push(element);
             return Err(error);
@@ -282,21 +297,42 @@ impl Pass<Value> for ParallelPass {
     }
 
     fn restart(&mut self) -> Result<()> {
+        let is_ahead = !self.behind.is_empty();
         self.release();
-        self.input.restart()
+        match is_ahead {
+            true => self.at.restart(&mut *self.input),
+            false => self.input.restart(),
+        }
     }
 
     fn save(&self, to: &mut StateWriter) {
         // As without parallel calls, this is the present position of the input, or the one before the waiting results.
         match self.behind.is_empty() {
             true => self.input.save(to),
-            false => to.extend(&self.at),
+            false => to.extend(&self.at.position),
         }
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.release();
         self.input.restore(from)
+    }
+
+    fn rounds(&mut self, to: &mut Rounds) {
+        match self.behind.is_empty() {
+            true => self.input.rounds(to),
+            false => to.extend(&self.at.rounds),
+        }
+    }
+
+    fn go_back(&mut self, to: &mut StateReader<'_>) -> Result<()> {
+        self.release();
+        self.input.go_back(to)
+    }
+
+    fn announce(&mut self, given: &Given) {
+        self.given = given.clone();
+        self.input.announce(&self.of_input);
     }
 
     fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::input::held::lacks_memory;
-use crate::input::position::{Description, StateReader, StateWriter};
+use crate::input::pass::Pass;
+use crate::input::position::{Description, Rounds, StateReader, StateWriter};
 use crate::tensor::origin::{BatchShare, BatchSource, Origin};
 
 /// Numbers the elements of a pass. Elements that failed are counted too.
@@ -15,6 +16,8 @@ pub(super) struct Numbering {
     /// restored pass, which has the seeds of its position.
     source: Option<[Arc<BatchSource>; 2]>,
     restored: bool,
+    /// The rounds of the input after the elements of which the next one is made, if ranks compare it.
+    rounds: Rounds,
 }
 
 impl Numbering {
@@ -26,6 +29,7 @@ impl Numbering {
             element: 0,
             source: source.map(|both| both.map(Arc::new)),
             restored: false,
+            rounds: Rounds::default(),
         }
     }
 
@@ -35,9 +39,18 @@ impl Numbering {
             source: Arc::clone(&source[usize::from(self.restored)]),
             round: self.round,
             element: self.element,
+            shuffles: self.rounds.of_shuffles(),
             examples: all,
         });
         BatchShare { examples, origin }
+    }
+
+    /// Notes the rounds of `input`, which has made what the next element is made of.
+    pub(super) fn note<T>(&mut self, input: &mut dyn Pass<T>) {
+        if self.source.is_some() {
+            self.rounds.clear();
+            input.rounds(&mut self.rounds);
+        }
     }
 
     /// Counts an element, also one that failed. An element for which there was no memory comes again, so it is not

@@ -1,8 +1,9 @@
 //! The traits of iteration over a dataset.
 
 use crate::error::Result;
+use crate::input::given::Given;
 use crate::input::memory;
-use crate::input::position::{Description, StateReader, StateWriter};
+use crate::input::position::{Description, Rounds, StateReader, StateWriter};
 use crate::values::Value;
 
 /// A description from which passes start. Iterators are made of it.
@@ -63,6 +64,23 @@ pub(super) trait Pass<T>: Send {
     /// several times, but only before [`Pass::announce`]. After a failure the pass must not be used.
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()>;
 
+    /// Writes what the rounds after the present one depend on: how often rounds have begun, and what is cached.
+    fn rounds(&mut self, to: &mut Rounds) {
+        self.inputs(&mut |input| input.rounds(to));
+    }
+
+    /// Undoes what has happened since [`Pass::rounds`] has written `to`, as far as later rounds depend on it. It is
+    /// called only before [`Pass::restart`].
+    fn go_back(&mut self, to: &mut StateReader<'_>) -> Result<()> {
+        let mut done = Ok(());
+        self.inputs(&mut |input| {
+            if done.is_ok() {
+                done = input.go_back(to);
+            }
+        });
+        done
+    }
+
     /// Calls `visit` for each pass whose items become items of this one.
     fn inputs(&mut self, _visit: &mut dyn FnMut(&mut dyn Pass<T>)) {}
 
@@ -74,8 +92,9 @@ pub(super) trait Pass<T>: Send {
 
     /// Notifies the pass that it belongs to an iterator. A pass that counts iterators counts this one. It is called
     /// once, before the iterator's first [`Pass::next`] and [`Pass::restart`]. Before it, only [`Pass::restore`]
-    /// requests items, and then threads that work ahead are not started.
-    fn announce(&mut self) {
-        self.inputs(&mut |input| input.announce());
+    /// requests items, and then threads that work ahead are not started. What the pass changes outside of itself, it
+    /// changes when its items are `given`.
+    fn announce(&mut self, given: &Given) {
+        self.inputs(&mut |input| input.announce(given));
     }
 }

@@ -78,6 +78,67 @@ impl StateWriter {
     }
 }
 
+/// What later rounds depend on: how often rounds have begun, and what is cached.
+#[derive(Default)]
+pub(super) struct Rounds {
+    numbers: StateWriter,
+    /// How many shuffles there are, and their rounds in one number.
+    shuffles: u32,
+    of_shuffles: u64,
+}
+
+/// The factor between the rounds of two shuffles in one number. They are read apart as long as there are fewer rounds.
+const APART: u64 = 1_000_000;
+
+impl Rounds {
+    pub(super) fn push(&mut self, number: u64) {
+        self.numbers.push(number);
+    }
+
+    pub(super) fn push_flag(&mut self, flag: bool) {
+        self.numbers.push_flag(flag);
+    }
+
+    /// Adds the round of a shuffle, in which ranks that read the same data agree.
+    pub(super) fn push_shuffle(&mut self, round: u64) {
+        self.numbers.push(round);
+        self.add_shuffles(1, round);
+    }
+
+    /// Adds what another pass has written.
+    pub(super) fn extend(&mut self, other: &Rounds) {
+        self.numbers.extend(&other.numbers);
+        self.add_shuffles(other.shuffles, other.of_shuffles);
+    }
+
+    fn add_shuffles(&mut self, count: u32, rounds: u64) {
+        let before = self.of_shuffles.wrapping_mul(APART.wrapping_pow(count));
+        self.of_shuffles = before.wrapping_add(rounds);
+        self.shuffles = self.shuffles.wrapping_add(count);
+    }
+
+    /// Makes it empty, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.numbers.clear();
+        (self.shuffles, self.of_shuffles) = (0, 0);
+    }
+
+    /// Empty, with memory for what is written later for the same pass as `other`.
+    pub(super) fn with_room_of(other: &Rounds) -> Rounds {
+        Rounds { numbers: StateWriter::with_room_of(&other.numbers), ..Rounds::default() }
+    }
+
+    /// A reader of what was written.
+    pub(super) fn reader(&self) -> StateReader<'_> {
+        StateReader::new(self.numbers.numbers())
+    }
+
+    /// The rounds of all shuffles in one number.
+    pub(super) fn of_shuffles(&self) -> u64 {
+        self.of_shuffles
+    }
+}
+
 /// Reads a saved state. Nothing in it is trusted, because it comes from a text.
 #[derive(Clone, Copy)]
 pub(super) struct StateReader<'a> {

@@ -14,9 +14,11 @@ use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Operation};
 use crate::input::facts::Facts;
+use crate::input::given::{Effect, Given};
 use crate::input::held::lacks_memory;
 use crate::input::pass::{Pass, Pipeline};
-use crate::input::position::{StateReader, StateWriter};
+use crate::input::place::Place;
+use crate::input::position::{Rounds, StateReader, StateWriter};
 use crate::input::work::{self, WorkChain, WorkNode};
 use crate::observe::{self, Phase};
 use crate::values::Value;
@@ -47,15 +49,15 @@ pub(super) fn ahead(
     // exchanges them.
     let capacity = cardinality.bound().map_or(depth, |all| all.min(depth));
     input.reserve(capacity + 2);
-    let mut at = StateWriter::default();
-    input.save(&mut at);
+    let at = Place::of(&mut *input);
     // One for each element that waits, one that the producer writes, and one that the consumer replaces.
-    let places = (0..depth + 2).map(|_| StateWriter::with_room_of(&at)).collect();
+    let places = (0..depth + 2).map(|_| Place::with_room_of(&at)).collect();
     let state = Mutex::new(WaitingFor { queue, places, ..WaitingFor::default() });
     let (arrived, wanted) = (Condvar::new(), Condvar::new());
     let (node, input) = (WorkNode::new(), Mutex::new(input));
-    let ring = Arc::new(Ring { node, depth, input, state, arrived, wanted });
-    Ok(Box::new(PrefetchPass { ring, announced: false, thread: None, at }))
+    let of_input = Given::later();
+    let ring = Arc::new(Ring { node, depth, input, of_input, state, arrived, wanted });
+    Ok(Box::new(PrefetchPass { ring, given: None, thread: None, at }))
 }
 
 impl Dataset {
@@ -95,6 +97,8 @@ struct Ring {
     depth: usize,
     /// Locked while an element is made, until it waits in the queue.
     input: Mutex<Box<dyn Pass<Value>>>,
+    /// When the input's elements are given.
+    of_input: Given,
     state: Mutex<WaitingFor>,
     /// The consumer waits here for an element or the end.
     arrived: Condvar,
@@ -102,14 +106,20 @@ struct Ring {
     wanted: Condvar,
 }
 
-/// An element, a failure or the end, and the position of the input after it.
-type Made = (Outcome<Result<Option<Value>>>, StateWriter);
+/// An element, a failure or the end.
+struct Made {
+    outcome: Outcome<Result<Option<Value>>>,
+    /// The place of the input after it.
+    place: Place,
+    /// What happens when it is given.
+    effects: Vec<Effect>,
+}
 
 #[derive(Default)]
 struct WaitingFor {
     queue: VecDeque<Made>,
-    /// Unused memory for positions.
-    places: Vec<StateWriter>,
+    /// Unused memory for places.
+    places: Vec<Place>,
     /// Whether the input has ended.
     ended: bool,
     /// Whether there was no memory for the next element. The failure is in the queue. The producer tries again only
@@ -121,11 +131,11 @@ struct WaitingFor {
 
 struct PrefetchPass {
     ring: Arc<Ring>,
-    /// Whether an iterator has the pass. Before that, no thread is started.
-    announced: bool,
+    /// When the elements are given, once an iterator has the pass. Before that, no thread is started.
+    given: Option<Given>,
     thread: Option<thread::Handle>,
-    /// The position of the input after the element that was returned last, once there is a thread.
-    at: StateWriter,
+    /// The place of the input after the element that was returned last, once there is a thread.
+    at: Place,
 }
 
 impl PrefetchPass {
@@ -135,8 +145,7 @@ impl PrefetchPass {
             return Ok(());
         }
         let chain = WorkChain::current().with(self.ring.node)?;
-        self.at.clear();
-        self.ring.input.lock().save(&mut self.at);
+        self.at.note(&mut **self.ring.input.lock());
         let ring = Arc::clone(&self.ring);
         let options = thread::ThreadOptions::new("umbo-prefetch", Purpose::Prefetch);
         self.thread = Some(thread::spawn(&options, move || {
@@ -145,21 +154,35 @@ impl PrefetchPass {
         })?);
         Ok(())
     }
+
+    /// Drops what was made ahead.
+    fn release(&self) {
+        loop {
+            let mut state = self.ring.state.lock();
+            let Some(made) = state.queue.pop_front() else { break };
+            state.places.push(made.place);
+            drop(state);
+            drop((made.outcome, made.effects));
+        }
+    }
 }
 
 impl Pass<Value> for PrefetchPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        if !self.announced {
+        if self.given.is_none() {
             return self.ring.input.lock().next();
         }
         self.start()?;
         let mut state = self.ring.state.lock();
         loop {
-            if let Some((made, place)) = state.queue.pop_front() {
+            if let Some(Made { outcome, place, effects }) = state.queue.pop_front() {
                 state.places.push(std::mem::replace(&mut self.at, place));
                 self.ring.wanted.notify_one();
                 drop(state);
-                return made.unwrap_or_else(|panic| resume_unwind(panic));
+                if let Some(given) = &self.given {
+                    effects.into_iter().for_each(|effect| given.then(effect));
+                }
+                return outcome.unwrap_or_else(|panic| resume_unwind(panic));
             }
             if state.ended {
                 return Ok(None);
@@ -172,22 +195,16 @@ impl Pass<Value> for PrefetchPass {
     }
 
     fn restart(&mut self) -> Result<()> {
-        // This waits for an element that is being made, so that the order of a shuffled round does not depend on how
-        // far ahead the thread is.
+        // This waits for an element that is being made.
         let mut input = self.ring.input.lock();
         if self.thread.is_none() {
             return input.restart();
         }
-        loop {
-            let mut state = self.ring.state.lock();
-            let Some((made, place)) = state.queue.pop_front() else { break };
-            state.places.push(place);
-            drop(state);
-            drop(made);
-        }
-        let restarted = input.restart();
-        self.at.clear();
-        input.save(&mut self.at);
+        self.release();
+        // The next round does not depend on how far ahead the thread is.
+        let restarted = self.at.restart(&mut **input);
+        self.at.note(&mut **input);
+        drop(self.ring.of_input.take());
         let mut state = self.ring.state.lock();
         (state.ended, state.paused) = (false, false);
         self.ring.wanted.notify_one();
@@ -196,7 +213,7 @@ impl Pass<Value> for PrefetchPass {
 
     fn save(&self, to: &mut StateWriter) {
         match self.thread {
-            Some(_) => to.extend(&self.at),
+            Some(_) => to.extend(&self.at.position),
             None => self.ring.input.lock().save(to),
         }
     }
@@ -205,13 +222,33 @@ impl Pass<Value> for PrefetchPass {
         self.ring.input.lock().restore(from)
     }
 
+    fn rounds(&mut self, to: &mut Rounds) {
+        match self.thread {
+            Some(_) => to.extend(&self.at.rounds),
+            None => self.ring.input.lock().rounds(to),
+        }
+    }
+
+    fn go_back(&mut self, to: &mut StateReader<'_>) -> Result<()> {
+        let mut input = self.ring.input.lock();
+        if self.thread.is_none() {
+            return input.go_back(to);
+        }
+        // Until the other round begins, no more elements are made.
+        self.ring.state.lock().ended = true;
+        self.release();
+        let back = input.go_back(to);
+        self.at.note_rounds(&mut **input);
+        back
+    }
+
     fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {
         visit(&mut **self.ring.input.lock());
     }
 
-    fn announce(&mut self) {
-        self.announced = true;
-        self.inputs(&mut |input| input.announce());
+    fn announce(&mut self, given: &Given) {
+        self.given = Some(given.clone());
+        self.ring.input.lock().announce(&self.ring.of_input);
     }
 }
 
@@ -248,13 +285,14 @@ fn produce(ring: &Ring) {
             let _input = observe::span(Phase::Input).named("make an element ahead");
             input.next()
         }));
-        place.clear();
-        input.save(&mut place);
+        place.note(&mut **input);
+        let effects = ring.of_input.take();
         let mut state = ring.state.lock();
         state.paused = made.as_ref().is_ok_and(lacks_memory);
         state.ended = matches!(made, Ok(Ok(None)));
         let next = state.places.pop().unwrap_or_default();
-        state.queue.push_back((made, std::mem::replace(&mut place, next)));
+        let place = std::mem::replace(&mut place, next);
+        state.queue.push_back(Made { outcome: made, place, effects });
         ring.arrived.notify_one();
         drop(state);
         MutexGuard::unlock_fair(input);

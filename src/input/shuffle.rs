@@ -12,8 +12,9 @@ use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
 use crate::input::facts::Facts;
+use crate::input::given::Given;
 use crate::input::pass::{Item, Pass};
-use crate::input::position::{Description, StateReader, StateWriter, unfit};
+use crate::input::position::{Description, Rounds, StateReader, StateWriter, unfit};
 use crate::input::reorder::Reorder;
 use crate::input::replay_log::{ReplayLog, SavedLog};
 
@@ -274,11 +275,26 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
         self.take_again(&saved)
     }
 
+    fn rounds(&mut self, to: &mut Rounds) {
+        // In all rounds of a shuffle that keeps its order, the order is the same.
+        if !self.shuffle.keep_order {
+            to.push_shuffle(self.round);
+        }
+        self.input.rounds(to);
+    }
+
+    fn go_back(&mut self, to: &mut StateReader<'_>) -> Result<()> {
+        if !self.shuffle.keep_order {
+            self.round = to.number()?;
+        }
+        self.input.go_back(to)
+    }
+
     fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
         visit(&mut *self.input);
     }
 
-    fn announce(&mut self) {
+    fn announce(&mut self, given: &Given) {
         if self.restored || self.filled {
             // The next iterator gets the order that it would have had where the position was saved. A pass that has
             // already returned items, because another stage was being restored, keeps the order of those items.
@@ -287,6 +303,6 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
             self.pass = self.shuffle.passes.fetch_add(1, Ordering::Relaxed);
             self.random = self.shuffle.random(self.pass, self.round);
         }
-        self.input.announce();
+        self.input.announce(given);
     }
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::error::memory::collect;
 use crate::input::element_buffer::{BufferPool, ElementBuffer};
+use crate::input::given::Given;
 use crate::input::pass::Pass;
-use crate::input::position::{StateReader, StateWriter};
+use crate::input::position::{Rounds, StateReader, StateWriter};
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::{indexed, memory};
 use crate::tensor::{Layout, Tensor};
@@ -102,7 +103,15 @@ impl Pass<Value> for ElementsPass {
         self.pool.reserve(items);
     }
 
-    fn announce(&mut self) {
-        self.order.announce();
+    fn rounds(&mut self, to: &mut Rounds) {
+        self.order.rounds(to);
+    }
+
+    fn go_back(&mut self, to: &mut StateReader<'_>) -> Result<()> {
+        self.order.go_back(to)
+    }
+
+    fn announce(&mut self, given: &Given) {
+        self.order.announce(given);
     }
 }

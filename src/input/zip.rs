@@ -11,7 +11,7 @@ use crate::input::element_buffer::{BufferPool, Reusable, in_use};
 use crate::input::facts::{Facts, RowFacts, common_batch_size, common_batched};
 use crate::input::held::{Filled, Held};
 use crate::input::pass::Pass;
-use crate::input::position::{StateReader, StateWriter};
+use crate::input::position::{Rounds, StateReader, StateWriter};
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
 use crate::observe::strict;
@@ -253,6 +253,17 @@ impl Pass<Value> for ZipPass {
         self.state = State::ALL[from.index(State::ALL.len() - 1, "the state of a zip")?];
         let mut inputs = self.inputs.iter_mut().zip(&mut self.taken);
         inputs.try_for_each(|(input, taken)| taken.restore(&mut **input, from))
+    }
+
+    fn rounds(&mut self, to: &mut Rounds) {
+        for (input, taken) in self.inputs.iter_mut().zip(&self.taken) {
+            taken.rounds(&mut **input, to);
+        }
+    }
+
+    fn go_back(&mut self, to: &mut StateReader<'_>) -> Result<()> {
+        let mut inputs = self.inputs.iter_mut().zip(&mut self.taken);
+        inputs.try_for_each(|(input, taken)| taken.go_back(&mut **input, to))
     }
 
     fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {

@@ -25,6 +25,7 @@ fn read(arguments: Option<&Value>, add: &mut AddQuantity<'_>) {
             quantities.iter().for_each(|(name, value)| add(name, value.as_str().into()));
             add(&"the round of the pass, counted by its resets,", origin.round.into());
             add(&"the number of its element in the pass", origin.element.into());
+            add(&"the rounds of the pipeline's shuffles", origin.shuffles.into());
             last = Some(origin.clone());
         }
         add(&"the number of examples in the global batch", origin.examples.into());

@@ -20,6 +20,8 @@ pub struct Origin {
     pub round: u64,
     /// Its number in the round, from 0. Batches that failed have a number, too.
     pub element: u64,
+    /// The rounds of all shuffles in its pipeline, in one number.
+    pub shuffles: u64,
     /// How many examples the whole batch has.
     pub examples: u64,
 }
@@ -29,6 +31,7 @@ impl Origin {
     pub fn is_of_element(&self, other: &Origin) -> bool {
         Arc::ptr_eq(&self.source, &other.source)
             && (self.round, self.element) == (other.round, other.element)
+            && self.shuffles == other.shuffles
     }
 }
 

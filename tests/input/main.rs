@@ -1,5 +1,6 @@
 //! Datasets, their transformations and their distribution, as a trainer sees them.
 
+mod ahead;
 mod common;
 mod dealing;
 mod distribution;

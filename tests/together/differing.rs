@@ -1,9 +1,9 @@
 //! Ranks that read other data than the others, where all are to read the same: they are told in the first step in
 //! which it shows, with the rank, the quantity and its values.
 
-use umbo::error::{Result, Status};
+use umbo::error::{Error, Result, Status};
 use umbo::input::{
-    Dataset, DistributeOptions, PassIterator, Sharding, ShuffleOptions, Splitting,
+    Dataset, DistributeOptions, MapOptions, PassIterator, Sharding, ShuffleOptions, Splitting,
     distribute_dataset, split_for,
 };
 use umbo::strategy::{ReplicaContext, Strategy};
@@ -153,6 +153,33 @@ fn restored_places_are_compared_as_they_were_saved() {
                     assert_names(&text, (3, wrong), "the number of its element", ["2", "1"]);
                 }
             }
+        });
+    }
+}
+
+/// Elements of one number are of one round of a shuffle. A row that fails on one rank only makes its rounds longer.
+#[test]
+fn rounds_of_shuffles_are_compared() {
+    for read_ahead in [0, 2] {
+        on_ranks(&ranks(3), 1, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            let refuse =
+                move |row: &Value| match rank == 1 && row.tensor_of(0)?.to_vec::<i32>()? == [2] {
+                    true => Err(Error::precondition("a row that fails on one rank")),
+                    false => Ok(row.clone()),
+                };
+            let rows = Value::Tensor(tensor(&[0, 1, 2, 3], &[4]));
+            let rows = Dataset::from_tensor_slices(&rows).unwrap();
+            let shuffled = rows.shuffle(&ShuffleOptions::default()).unwrap();
+            let mapped = shuffled.map(refuse, MapOptions::default()).unwrap();
+            let data = mapped.batch(2, false).unwrap().repeat(2).unwrap();
+            let options = DistributeOptions { read_ahead: Some(read_ahead), ..Default::default() };
+            let iterator = distribute_dataset(&strategy, &data, &options).unwrap();
+            let iterator = iterator.iterator().unwrap();
+            let failed = (0..2).filter(|_| iterator.next().is_err()).count();
+            assert_eq!(failed, usize::from(rank == 1));
+            let text = step(&strategy, iterator.next().unwrap()).unwrap_err().to_string();
+            assert_names(&text, (3, 1), "the rounds of the pipeline's shuffles", ["0", "1"]);
         });
     }
 }
