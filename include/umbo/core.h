@@ -499,8 +499,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_log_callback(
 /**
  * Sets the number of threads for central work: reductions, updates, copies.
  *
- * @param[in] count 1 to 1024, the calling thread included. By default the number of processors of
- *   the process.
+ * @param[in] count 1 to 1024, the calling thread included. By default the number of processors
+ *   of the process, or what the quota of its cgroup grants, if that is less.
  *
  * The number holds from the next operation on. Results do not depend on it.
  */

@@ -159,6 +159,26 @@ pub fn available() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get())
 }
 
+/// The number of processors whose time this process may use: its processors, or as many as the system grants the time
+/// of, if it limits that (the quota of a cgroup). 1 or more. It is found out once.
+pub fn usable() -> usize {
+    static USABLE: OnceLock<usize> = OnceLock::new();
+    if let Some(&usable) = USABLE.get() {
+        return usable;
+    }
+    let all = process_processors().count().max(1);
+    let (reported, of_thread) = (available(), CpuSet::of_thread(0).map_or(all, |set| set.count()));
+    let usable = usable_of(all, of_thread, reported);
+    // What a thread that is bound to fewer processors hears is no more than these, so it does not hear of a quota.
+    if of_thread >= all || usable < all { *USABLE.get_or_init(|| usable) } else { usable }
+}
+
+/// The result of [`usable`] for a process with `all` processors, if the system reports this number to a thread that may
+/// run on `of_thread` of them: the smaller one of these and the quota.
+fn usable_of(all: usize, of_thread: usize, reported: usize) -> usize {
+    if reported < of_thread { all.min(reported.max(1)) } else { all }
+}
+
 /// The processors on which the calling thread may run now. A thread that was bound temporarily can be bound to them
 /// again. UNAVAILABLE if the kernel does not report them.
 pub fn current_thread_processors() -> Result<CpuSet> {
@@ -293,6 +313,17 @@ mod tests {
             assert!(is_bound_to(&last.into_iter().collect()));
         });
         thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_quota_is_what_is_less_than_the_processors() {
+        // A process on 8 processors, without a quota and with one of 2: a thread on all of them, and one on 2 or 1.
+        for (of_thread, reported, usable) in
+            [(8, 8, 8), (8, 2, 2), (2, 2, 8), (1, 1, 8), (4, 2, 2), (8, 0, 1)]
+        {
+            assert_eq!(usable_of(8, of_thread, reported), usable, "{of_thread}, {reported}");
+        }
+        assert!((1..=process_processors().count()).contains(&usable()));
     }
 
     fn set(processors: &[usize]) -> CpuSet {

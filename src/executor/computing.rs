@@ -10,7 +10,7 @@
 //!
 //! The pool belongs to the process and is private. Rayon's global pool is never started, because the executor would not
 //! manage its threads. The private pool's threads are started by [`thread::spawn`] when they are first needed. There
-//! are as many as the process has processors, and they stay until [`super::shutdown`]. If no thread can be started (the
+//! are as many as processors whose time the process may use, and they stay until [`super::shutdown`]. If no thread can be started (the
 //! system refuses, or the process has one processor), the calling thread does the work, and a later call tries again.
 //! The calling thread also does the work if it belongs to a rayon pool of the program, because rayon would make it do
 //! the program's work while it waits.
@@ -106,7 +106,7 @@ fn in_pool<R: Send>(items: usize, body: impl FnOnce(bool) -> R + Send) -> R {
 
 /// The threads, which are started if there are none. None if they cannot be started now.
 fn threads() -> Option<Arc<ComputingThreads>> {
-    let count = affinity::process_processors().count().min(MOST_THREADS);
+    let count = affinity::usable().min(MOST_THREADS);
     if count < 2 {
         return None;
     }

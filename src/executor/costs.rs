@@ -87,7 +87,7 @@ impl Estimates {
     }
 
     /// Whether the costs are fixed.
-    pub fn is_fixed(&self) -> bool {
+    fn is_fixed(&self) -> bool {
         self.fixed[0].load(Ordering::Relaxed) != NOT_FIXED
     }
 

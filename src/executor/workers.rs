@@ -14,8 +14,8 @@ use std::any::Any;
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::affinity::{self, KeptOff};
@@ -50,6 +50,9 @@ static REQUESTED: AtomicUsize = AtomicUsize::new(0);
 
 /// The cost of sharing in this process.
 static ESTIMATES: Estimates = Estimates::new();
+
+/// Whether a worker that is done helps the others.
+static STEALING: AtomicBool = AtomicBool::new(true);
 
 /// How often work was shared with threads.
 static ENTRIES: AtomicU64 = AtomicU64::new(0);
@@ -118,11 +121,11 @@ pub fn set_count(count: usize) -> Result<()> {
     Ok(())
 }
 
-/// The number of workers for central work: the number that was set or, by default, the number of processors that the
-/// process may use. Fewer workers take part in small operations, or if the system refuses threads.
+/// The number of workers for central work: the number that was set or, by default, the number of processors whose time
+/// the process may use. Fewer workers take part in small operations, or if the system refuses threads.
 pub fn count() -> usize {
     match REQUESTED.load(Ordering::Relaxed) {
-        0 => processors().min(MAX_COUNT),
+        0 => affinity::usable().min(MAX_COUNT),
         count => count,
     }
 }
@@ -132,10 +135,17 @@ pub fn costs() -> Costs {
     ESTIMATES.costs()
 }
 
-/// Fixes the cost of waking workers, so that it is not measured, and has each worker do its own range and no other;
-/// with `None`, both end. Tests use this to make work shared, or not shared. Results do not depend on it.
+/// Fixes the cost of waking workers, so that it is not measured; with `None`, it is measured again. Tests use this to
+/// make work shared, or not shared. Results do not depend on it.
 pub fn fix_costs(costs: Option<Costs>) {
     ESTIMATES.fix(costs);
+}
+
+/// Sets whether a worker that is done with its own range helps the others, as it does by default. Without help, each
+/// worker does its own range and no other, and the caller waits for all of them. Tests use this to have every worker
+/// take part. Results do not depend on it. It takes effect with the next operation.
+pub fn set_stealing(steals: bool) {
+    STEALING.store(steals, Ordering::Relaxed);
 }
 
 /// How many threads of the set have parked. `None` while an operation uses them.
@@ -238,7 +248,7 @@ impl EnteredWorkers {
             queues,
             given: Instant::now(),
             processor: affinity::current_processor(),
-            helps: !ESTIMATES.is_fixed(),
+            helps: STEALING.load(Ordering::Relaxed),
             begun: AtomicU64::new(0),
             countdown: Countdown::new(workers.len()),
             panic: Mutex::new(None),
@@ -383,11 +393,5 @@ impl WorkerSlot {
 
 /// A spin of this duration, or none if workers outnumber processors.
 fn spinning(time: Duration) -> Spin {
-    if count() > processors() { Spin::NEVER } else { Spin::lasting(time) }
-}
-
-/// The number of processors that the process may use.
-fn processors() -> usize {
-    static COUNT: OnceLock<usize> = OnceLock::new();
-    *COUNT.get_or_init(|| affinity::process_processors().count().max(1))
+    if count() > affinity::usable() { Spin::NEVER } else { Spin::lasting(time) }
 }

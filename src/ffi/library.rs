@@ -85,7 +85,8 @@ pub fn umbo_set_log_callback(
 
 /// Sets the number of threads for central work: reductions, updates, copies.
 ///
-/// @param[in] count 1 to 1024, the calling thread included. By default the number of processors of the process.
+/// @param[in] count 1 to 1024, the calling thread included. By default the number of processors
+///   of the process, or what the quota of its cgroup grants, if that is less.
 ///
 /// The number holds from the next operation on. Results do not depend on it.
 #[c_call(counted(count))]

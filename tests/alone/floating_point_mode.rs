@@ -42,6 +42,8 @@ fn denormal_numbers_count_on_every_thread() {
     let true = crate::is_alone(denormal_numbers_count_on_every_thread) else { return };
     let before = mode();
     workers::fix_costs(Some(workers::Costs::NONE));
+    // Every worker takes part.
+    workers::set_stealing(false);
     for flushes_first in [false, true] {
         // Threads that are made now inherit the mode.
         set_mode(before | if flushes_first { FLUSH } else { 0 });

@@ -34,11 +34,13 @@ fn ranges_cover_and_failures_come_back() {
             assert_eq!(sum_of_ranges(elements), (0..elements).sum::<usize>());
         }
     }
+    set_stealing(false);
     for_each_task(8, LARGE, &|range| {
         assert!(range == (0..1) || current_name() == format!("umbo-worker-{}", range.start));
         // Entering again is done alone, without waiting.
         assert_eq!(sum_of_ranges(1000), 499_500);
     });
+    set_stealing(true);
     for failing in [0, 5] {
         let payload = panic::catch_unwind(|| {
             for_each_task(8, LARGE, &|range| assert!(!range.contains(&failing), "share {failing}"));
@@ -68,6 +70,8 @@ fn entering_allocates_nothing() {
     let true = crate::is_alone(entering_allocates_nothing) else { return };
     set_count(4).unwrap();
     fix_costs(Some(Costs::NONE));
+    // All four take part in each operation.
+    set_stealing(false);
     // Threads are made, and set themselves up.
     (0..100).for_each(|_| assert_eq!(enter(), 4));
     let before = crate::allocator::of_all_threads();
