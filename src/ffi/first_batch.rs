@@ -1,7 +1,7 @@
 //! What UMBO_CHECK=1 needs to know of programs that write their own loop: which element a pass has
-//! begun with, and which gradients a strategy has. Without the variable nothing is noted.
+//! begun with, which callbacks were checked, and which gradients a strategy has. Without the variable nothing is noted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
 use crate::equivalence;
@@ -10,17 +10,22 @@ use crate::input::PassIterator;
 use crate::observe::switch::CHECK;
 use crate::optimizer::Gradients;
 use crate::strategy::{FunctionFor, Strategy};
-use crate::values::Value;
+use crate::values::{BatchContents, Value};
 use parking_lot::Mutex;
 
 struct NotedElement {
     /// By the id of their strategy: elements with which passes have begun, and that no run has got yet.
     elements: BTreeMap<u64, Value>,
+    /// Callbacks that were checked on a batch, with the ids of their strategies.
+    checked: BTreeSet<(u64, usize)>,
     gradients: Vec<Weak<Gradients>>,
 }
 
-static NOTED: Mutex<NotedElement> =
-    Mutex::new(NotedElement { elements: BTreeMap::new(), gradients: Vec::new() });
+static NOTED: Mutex<NotedElement> = Mutex::new(NotedElement {
+    elements: BTreeMap::new(),
+    checked: BTreeSet::new(),
+    gradients: Vec::new(),
+});
 
 /// A program has made gradients.
 pub(super) fn note_gradients(gradients: &Arc<Gradients>) {
@@ -45,17 +50,37 @@ pub(super) fn next_noted(iterator: &PassIterator) -> Result<Option<Value>> {
     Ok(Some(element))
 }
 
-/// Checks a step that is about to be run, if asked for, and if its arguments begin a pass.
+/// Checks a step that is about to be run, if asked for, and if its arguments begin a pass or are the first batch that
+/// the callback gets, as those of [`split_for`](crate::input::split_for) are. `callback` is the address of the program's
+/// function, of which `function` is a call.
 pub(super) fn check_run(
     strategy: &Strategy,
     function: &FunctionFor<'_>,
+    callback: usize,
     args: Option<&Value>,
 ) -> Result<()> {
     let Some(args) = args.filter(|_| CHECK.is_on()) else { return Ok(()) };
     let mut noted = NOTED.lock();
     let begins = noted.elements.get(&strategy.id()).is_some_and(|element| element.is_same(args));
     let element = begins.then(|| noted.elements.remove(&strategy.id())).flatten();
-    let Some(element) = element else { return Ok(()) };
+    let key = (strategy.id(), callback);
+    if element.is_none() {
+        let contents = args.batch_contents();
+        if contents == BatchContents::None || noted.checked.contains(&key) {
+            return Ok(());
+        }
+        if contents == BatchContents::Some {
+            drop(noted);
+            equivalence::not_checked(
+                strategy,
+                "the arguments of a run hold a batch inside of other values, which the check cannot \
+                 split; give umbo_strategy_run() the batch alone and the rest through user_data, or call \
+                 umbo_strategy_check_equivalence()",
+            );
+            return Ok(());
+        }
+    }
+    noted.checked.insert(key);
     let gradients: Vec<_> = noted.gradients.iter().filter_map(Weak::upgrade).collect();
     drop(noted);
     let of_strategy = |gradients: &&Arc<Gradients>| gradients.strategy() == strategy.id();
@@ -74,7 +99,11 @@ pub(super) fn check_run(
     };
     if checked.is_err() {
         // A run of the same step again says it again.
-        NOTED.lock().elements.insert(strategy.id(), element);
+        let mut noted = NOTED.lock();
+        noted.checked.remove(&key);
+        if let Some(element) = element {
+            noted.elements.insert(strategy.id(), element);
+        }
     }
     checked
 }

@@ -108,7 +108,7 @@ pub(super) fn run(
     limits: Limits,
 ) -> Result<Option<Value>> {
     let call = replica_function(function, user_data.pointer());
-    check_run(strategy, &call, args.as_ref())?;
+    check_run(strategy, &call, function as usize, args.as_ref())?;
     // A run that may be given up owns what its callbacks use.
     if limits.is_bounded() || strategy.is_in_bounded_step() {
         let user_data: RunUserData = Box::new(user_data);

@@ -7,7 +7,7 @@ use super::log::{self, Level};
 /// Enables a check of the first batch of each pass for equivalence.
 pub static CHECK: Switch = Switch::new(
     "UMBO_CHECK",
-    "1 checks the first batch of each pass for equivalence, 0 checks none",
+    "1 checks the first batch of each pass and of each callback for equivalence, 0 checks none",
 );
 
 /// A variable whose value is 1, or 0, empty or absent.

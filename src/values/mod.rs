@@ -29,6 +29,17 @@ pub use view::VariableView;
 /// The name of a nest's lists in messages.
 const ITEMS: &str = "items of a nest";
 
+/// How many leaves of a value are parts of global batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchContents {
+    /// No leaf is.
+    None,
+    /// Some leaves are, and others are not.
+    Some,
+    /// Every leaf is.
+    All,
+}
+
 /// A value: a leaf (tensor, indexed slices, variable, per-replica value) or a nest of values. Nests contain
 /// per-replica values; per-replica values contain no nests. Cloning makes another reference.
 #[derive(Clone, Debug)]
@@ -462,6 +473,28 @@ impl Value {
             (Value::Variable(a), Value::Variable(b)) => a.is_same(b),
             (Value::IndexedSlices(a), Value::IndexedSlices(b)) => Arc::ptr_eq(a, b),
             _ => false,
+        }
+    }
+
+    /// Whether the leaves are parts of global batches, as those of a distributed dataset are.
+    pub fn batch_contents(&self) -> BatchContents {
+        let (mut parts, mut others) = (false, false);
+        self.find_leaf(&mut |leaf| {
+            let tensor = match leaf {
+                Value::Tensor(tensor) => Some(tensor),
+                Value::PerReplica(value) => value.dense(0),
+                _ => None,
+            };
+            match tensor.and_then(Tensor::examples) {
+                Some(_) => parts = true,
+                None => others = true,
+            }
+            None::<()>
+        });
+        match (parts, others) {
+            (false, _) => BatchContents::None,
+            (true, true) => BatchContents::Some,
+            (true, false) => BatchContents::All,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use umbo::ffi::*;
@@ -27,7 +28,7 @@ struct Program<'a> {
 const RIGHT: Program<'static> =
     Program { name: "right", replicas: 2, batch: 5, own_loop: false, declared: UMBO_LOSS_SUM };
 
-const PROGRAMS: [Program<'static>; 10] = [
+const PROGRAMS: [Program<'static>; 14] = [
     RIGHT,
     Program { name: "wrong", declared: UMBO_LOSS_MEAN, ..RIGHT },
     Program { name: "wrong later", ..RIGHT },
@@ -38,7 +39,31 @@ const PROGRAMS: [Program<'static>; 10] = [
     Program { name: "accumulates", own_loop: true, ..RIGHT },
     Program { name: "small", batch: 2, ..RIGHT },
     Program { name: "one replica", replicas: 1, ..RIGHT },
+    Program { name: "splits", own_loop: true, ..RIGHT },
+    Program { name: "splits once", own_loop: true, ..RIGHT },
+    Program { name: "wrong in a split", own_loop: true, declared: UMBO_LOSS_MEAN, ..RIGHT },
+    Program { name: "more arguments", own_loop: true, declared: UMBO_LOSS_MEAN, ..RIGHT },
 ];
+
+/// A batch of the program's own, split over the replicas. With `more`, there is another argument.
+fn split(strategy: *mut umbo_strategy, more: bool) -> *mut umbo_value {
+    let (batch, number) = (value(&[1.0, 2.0, 3.0, 4.0, 5.0]), value(&[7.0]));
+    let names = [c"x".as_ptr(), c"number".as_ptr()];
+    // SAFETY: handles are live until their release, arrays as long as the counts say.
+    unsafe {
+        let parts = made(|out| umbo_strategy_split(strategy, batch, out));
+        let items = [parts.cast_const(), number.cast_const()];
+        let count = if more { 2 } else { 1 };
+        let args = made(|out| umbo_value_create_struct(count, names.as_ptr(), items.as_ptr(), out));
+        for value in [batch, number, parts] {
+            umbo_release(value.cast(), UMBO_HANDLE_VALUE);
+        }
+        args
+    }
+}
+
+/// The batch of a program that splits one and uses it in every step.
+static ONCE: OnceLock<usize> = OnceLock::new();
 
 /// Which pass a program is in.
 static PASS: AtomicUsize = AtomicUsize::new(0);
@@ -98,7 +123,12 @@ fn loop_over(
     function: Step<'_>,
 ) -> umbo_status {
     for _ in 0..steps {
-        let element = next(iterator);
+        let element = match program.name {
+            "splits" | "wrong in a split" => split(training.strategy, false),
+            "more arguments" => split(training.strategy, true),
+            "splits once" => *ONCE.get_or_init(|| split(training.strategy, false) as usize) as _,
+            _ => next(iterator),
+        };
         let mut status = run(training.strategy, element, function);
         if status != UMBO_OK {
             status = run(training.strategy, element, function);
@@ -106,8 +136,10 @@ fn loop_over(
         if status == UMBO_OK && program.name != "evaluates" {
             status = training.apply().0;
         }
-        // SAFETY: the handle is not used afterwards.
-        unsafe { umbo_release(element.cast(), UMBO_HANDLE_VALUE) };
+        if program.name != "splits once" {
+            // SAFETY: the handle is not used afterwards.
+            unsafe { umbo_release(element.cast(), UMBO_HANDLE_VALUE) };
+        }
         if status != UMBO_OK {
             return status;
         }
@@ -211,11 +243,11 @@ fn the_first_batch_of_each_pass_is_checked_and_all_else_is_as_before() {
         let (checked, verdicts) = said(program, &[("UMBO_CHECK", "1")]);
         assert_eq!(checked, plain, "{}", program.name);
         let expected = match program.name {
-            "right" | "wrong later" | "own loop" | "accumulates" => {
+            "right" | "wrong later" | "own loop" | "accumulates" | "splits" | "splits once" => {
                 "umbo: INFO: UMBO_CHECK: equivalent: 1 replica and 2, on 3 + 2 examples, 1 gradient, \
                  0 metrics"
             }
-            "wrong" | "wrong in a loop" => {
+            "wrong" | "wrong in a loop" | "wrong in a split" => {
                 "umbo: WARNING: UMBO_CHECK: not equivalent: 1 replica and 2, on 3 + 2 examples, 1 \
                  gradient, 0 metrics"
             }
@@ -225,6 +257,9 @@ fn the_first_batch_of_each_pass_is_checked_and_all_else_is_as_before() {
             }
             "two gradients" => {
                 "umbo: WARNING: UMBO_CHECK: not checked: the strategy has 2 umbo_gradients"
+            }
+            "more arguments" => {
+                "umbo: WARNING: UMBO_CHECK: not checked: the arguments of a run hold a batch inside of"
             }
             "small" => "umbo: WARNING: UMBO_CHECK: not checked: batch: 2 examples; give 3 or more",
             "one replica" => "umbo: INFO: UMBO_CHECK: equivalent as far as one replica shows",
@@ -247,7 +282,7 @@ fn a_strict_program_fails_before_the_step_that_is_wrong() {
         let (end, _) = said(program, &environment);
         match program.name {
             "wrong later" => assert!(end.contains("UMBO_CHECK: not equivalent"), "{end}"),
-            "wrong" | "wrong in a loop" => {
+            "wrong" | "wrong in a loop" | "wrong in a split" => {
                 let untouched = format!(
                     "weight {:08x} status {UMBO_STATUS_FAILED_PRECONDITION} ",
                     1f32.to_bits()
