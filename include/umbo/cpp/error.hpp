@@ -12,6 +12,10 @@
 #include <utility>
 #include <vector>
 
+#if !defined(UMBO_NO_EXCEPTIONS) && !defined(__cpp_rtti) && defined(__GNUC__)
+#include <cxxabi.h>
+#endif
+
 #include <umbo/cpp/enums.hpp>
 
 UMBO_DETAIL_BEGIN
@@ -89,6 +93,25 @@ inline umbo_status report(const error &failed) noexcept {
     throw failed;
 }
 
+// Whether the exception being handled, which is an `error`, is of a class that is derived from it.
+inline bool handles_derived_error(const error &caught) {
+#if defined(__cpp_rtti)
+    return typeid(caught) != typeid(error);
+#elif defined(__GNUC__)
+    // With -fno-rtti the types of exceptions are there all the same: that of an `error` is seen by throwing one.
+    static_cast<void>(caught);
+    const std::type_info *const type = abi::__cxa_current_exception_type();
+    try {
+        throw error(umbo::status::ok, "");
+    } catch (const error &) {
+        return *type != *abi::__cxa_current_exception_type();
+    }
+#else
+    static_cast<void>(caught);
+    return true;
+#endif
+}
+
 // Reports the exception being handled to the library. What the library itself said inside of the
 // callable goes back to it as status and message, so that it can add which replica it was; any
 // other exception travels as itself.
@@ -102,7 +125,7 @@ inline umbo_status report_current_exception() noexcept {
         } catch (const error &caught) {
             status = to_c(caught.status());
             message = caught.what();
-            travels = typeid(caught) != typeid(error);
+            travels = handles_derived_error(caught);
         } catch (const std::bad_alloc &caught) {
             status = UMBO_STATUS_RESOURCE_EXHAUSTED;
             message = caught.what();
