@@ -71,6 +71,8 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfig.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfigVersion.cmake"
               cmake/UmboTargets.cmake cmake/UmboMpi.cmake
         DESTINATION "${UMBO_PACKAGE_DIRECTORY}" COMPONENT development)
+# For programs that are tested with valgrind or ThreadSanitizer.
+install(FILES tests/valgrind.supp tests/tsan.supp DESTINATION "${CMAKE_INSTALL_DATADIR}/umbo" COMPONENT development)
 install(DIRECTORY adapters/mpi DESTINATION "${UMBO_INSTALLED_ADAPTERS}" COMPONENT development)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/installed/umbo.pc"
         DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)

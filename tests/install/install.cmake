@@ -9,6 +9,7 @@ file(GLOB_RECURSE installed RELATIVE "${WORK_DIR}/first" "${WORK_DIR}/first/*")
 foreach(pattern "include/umbo/umbo\\.h" "include/umbo/umbo\\.hpp" "lib[^ ]*/libumbo\\.so"
         "lib[^ ]*/libumbo\\.a" "lib[^ ]*/${SONAME}" "lib[^ ]*/libumbo\\.so\\.${VERSION}"
         "lib[^ ]*/cmake/umbo/umboConfig\\.cmake" "lib[^ ]*/pkgconfig/umbo\\.pc" "bin/umbo"
+        "share/umbo/tsan\\.supp" "share/umbo/valgrind\\.supp"
         "share/umbo/adapters/mpi/umbo_mpi\\.[ch]"
         "share/[^ ]*LICENSE-MIT" "share/[^ ]*LICENSE-APACHE" "share/[^ ]*README\\.md"
         "share/[^ ]*docs/python/binding\\.py")
