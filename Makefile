@@ -89,7 +89,8 @@ demo: ## Train the Fashion-MNIST example against the installed library (EPOCHS=,
 	@$(MAKE) --no-print-directory install
 	@$(call example,03_train_fashion_mnist)
 	@$(call section,Train)
-	@$(WORK)/c_examples/03_train_fashion_mnist $(DATA) --epochs $(EPOCHS) --seed $(SEED) --compare \
+	@scripts/with_kernels.sh $(PREFIX)/bin/umbo \
+	  $(WORK)/c_examples/03_train_fashion_mnist $(DATA) --epochs $(EPOCHS) --seed $(SEED) --compare \
 	  --history $(WORK)/history.csv
 	@$(PREFIX)/bin/umbo plot $(WORK)/history.csv
 
@@ -280,6 +281,7 @@ bench: ## Measure the library on this machine
 	@cargo bench --locked --workspace --bench handle
 
 pictures: ## Draw the documents' pictures anew, from what is measured meanwhile: on a quiet machine
+	@mkdir -p $(DOCUMENTS)/pictures && [ -w $(DOCUMENTS)/pictures ] || { echo "$(DOCUMENTS)/pictures cannot be written" >&2; exit 1; }
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory demo
 	@$(call section,Pictures)

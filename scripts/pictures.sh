@@ -14,6 +14,8 @@ built=${2:?where the examples are built}
 pictures=${3:?where the pictures go}
 work=$built/pictures
 mkdir -p "$work" "$pictures"
+[ -w "$pictures" ] || { echo "$pictures cannot be written; nothing was measured" >&2; exit 1; }
+with_kernels() { scripts/with_kernels.sh "$umbo" "$@"; }
 
 echo "==== The history of a training"
 "$umbo" plot "$built/history.csv" -o "$pictures/history.svg"
@@ -28,7 +30,7 @@ UMBO_TRACE=$work/step.json "$work/first"
 "$umbo" trace "$work/step.json" --plot "$pictures/step.svg"
 
 echo "==== A trace, of batches so small that its report has something to say"
-UMBO_TRACE=$work/trace.json "$built/c_examples/03_train_fashion_mnist" --epochs 1 --batch-size 16 ${DATA:-}
+UMBO_TRACE=$work/trace.json with_kernels "$built/c_examples/03_train_fashion_mnist" --epochs 1 --batch-size 16 ${DATA:-}
 "$umbo" trace "$work/trace.json" --html "$work/trace.html" --most 400
 browser=$(command -v chromium-headless-shell || command -v chromium || true)
 if [ -n "$browser" ]; then

@@ -128,10 +128,14 @@ def main():
     parser.add_argument("--quick", action="store_true", help="compile without optimisation, to try whether this runs")
     parser.add_argument("--output", default=str(participants.ROOT / "docs" / "engines.md"))
     options = parser.parse_args()
+    count = options.processors
+    machine = f"{document.processor()}, {count}"
+    output = pathlib.Path(options.output)
+    document.ready(output, "engines", machine)
     participants.BUILD.mkdir(parents=True, exist_ok=True)  # for the logs
+    participants.choose_kernels(options.prefix)
     build(options.prefix, "None" if options.quick else "Release")
     load = os.getloadavg()[0]
-    count = options.processors
     lines = [
         f"| engine | network | samples/s on {count} replicas | to 1 replica | to the engine's 1 thread "
         f"| to its {count} threads | to DistributedDataParallel, {count} processes |",
@@ -152,8 +156,6 @@ def main():
     ]
     lines += [f"Not measured: {problem}." for problem in problems]
     print("\n".join(lines))
-    output = pathlib.Path(options.output)
-    machine = f"{document.processor()}, {count}"
     output.write_text(document.with_machine(output.read_text(), "engines", machine, "\n".join(lines)))
     print(f"written: {options.output}", file=sys.stderr)
 

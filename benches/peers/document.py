@@ -6,6 +6,7 @@ import pathlib
 import platform
 import re
 import sys
+import tempfile
 
 from participants import ELEMENTS, SAMPLES
 
@@ -53,6 +54,24 @@ def with_machine(text, kind, machine, table):
     if mark not in text:
         sys.exit(f"{kind}: the document has no line {mark.strip()}")
     return text.replace(mark, mark + section + "\n")
+
+
+def ready(path, kind=None, machine=""):
+    """The text of a document that will be written, or nothing if it is not there yet. The program ends here, before it
+    has measured, if the document cannot be written, or has no place for the table of this kind and machine."""
+    path = pathlib.Path(path)
+    try:
+        text = path.read_text() if path.exists() else ""
+        if path.exists():
+            with open(path, "r+"):
+                pass
+        else:
+            tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        sys.exit(f"{path} cannot be written: {error.strerror}; nothing was measured. Give --output a file that can")
+    if kind is not None:
+        with_machine(text, kind, machine, "")
+    return text
 
 
 def heading():

@@ -16,7 +16,7 @@ import pathlib
 import subprocess
 import sys
 
-from document import processor, with_machine
+from document import processor, ready, with_machine
 from participants import BUILD, ROOT, build_native
 from quiet import MOST, busy_share
 from spread import Spread
@@ -100,6 +100,12 @@ def main():
     parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--busy", action="store_true")
     asked = parser.parse_args()
+    count = os.cpu_count()
+    flags = pathlib.Path("/proc/cpuinfo").read_text().split()
+    instructions = next((name for flag, name in INSTRUCTIONS if flag in flags), "plain C")
+    machine = f"{processor()}, {count}, {instructions}"
+    if asked.output is not None and not asked.busy:
+        ready(asked.output, "loops", machine)
     sizes = [int(size) for size in asked.elements.split(",")]
     build_native(asked.prefix)
     busy = busy_share()
@@ -109,14 +115,12 @@ def main():
             "little. Wait, or give --busy, and nothing is written"
         )
     rows = table(sizes, asked.rounds)
-    count, day = os.cpu_count(), datetime.date.today().isoformat()
-    flags = pathlib.Path("/proc/cpuinfo").read_text().split()
-    instructions = next((name for flag, name in INSTRUCTIONS if flag in flags), "plain C")
+    day = datetime.date.today().isoformat()
     said = f"{processor()}, {count} processors, {instructions}, {day}, {asked.rounds} rounds; others used {100 * busy:.0f} % before."
     print(f"{said}\n\n{rows}")
     if asked.output is not None and not asked.busy:
         document = asked.output.read_text()
-        asked.output.write_text(with_machine(document, "loops", f"{processor()}, {count}, {instructions}", f"{said}\n\n{rows}"))
+        asked.output.write_text(with_machine(document, "loops", machine, f"{said}\n\n{rows}"))
 
 
 if __name__ == "__main__":

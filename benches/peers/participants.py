@@ -54,6 +54,14 @@ def build_native(prefix):
     subprocess.run(["cmake", "--build", folder], check=True, stdout=subprocess.DEVNULL)
 
 
+def choose_kernels(prefix):
+    """Has the programs that start later compute with OpenBLAS's kernels for this processor, and says which they are."""
+    choose = ROOT / "scripts" / "with_kernels.sh"
+    command = [choose, pathlib.Path(prefix) / "bin" / "umbo", "sh", "-c", 'printf %s "${OPENBLAS_CORETYPE:-}"']
+    if kernels := subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout:
+        os.environ["OPENBLAS_CORETYPE"] = kernels
+
+
 class Participant:
     """A process that answers the name of a workload with what it measured."""
 

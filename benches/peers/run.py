@@ -175,14 +175,15 @@ def main():
         "--check", action="store_true", help="write nothing; fail where a percent of a probe fell"
     )
     options = parser.parse_args()
+    output = pathlib.Path(options.output)
+    before = document.ready(output) if not options.check else output.read_text() if output.exists() else ""
     wanted = [each for each in COMPARISONS if options.only in each.name]
     bench = participants.Bench(pathlib.Path(options.prefix) / "bin" / "umbo")
     participants.build_native(options.prefix)
+    participants.choose_kernels(options.prefix)
     names = {"Umbo": None} | {row[1]: None for each in wanted for row in each.rows}
     busy = [quiet.busy_share()]
     refuse_if_busy(busy, options)
-    output = pathlib.Path(options.output)
-    before = output.read_text() if output.exists() else ""
     known = document.committed(before)
     if options.check and not known:
         sys.exit(f"{options.output} has no table '{document.heading()}': make bench-peers writes one")

@@ -3,6 +3,7 @@
 #ifdef EXAMPLES_USE_OPENBLAS
 
 #include <cblas.h>
+#include <stdio.h>
 
 static void multiply(CBLAS_TRANSPOSE transpose_a, CBLAS_TRANSPOSE transpose_b, int64_t m, int64_t n, int64_t k,
                      const float *a, const float *b, float *c) {
@@ -24,7 +25,11 @@ void matrix_multiply_transposed_b(int64_t m, int64_t n, int64_t k, const float *
   multiply(CblasNoTrans, CblasTrans, m, n, k, a, b, c);
 }
 
-const char *matrix_library(void) { return "OpenBLAS"; }
+const char *matrix_library(void) {
+  static char text[80];
+  snprintf(text, sizeof(text), "OpenBLAS's %.40s kernels", openblas_get_corename());
+  return text;
+}
 
 int matrix_set_threads(int count) {
   openblas_set_num_threads(count);

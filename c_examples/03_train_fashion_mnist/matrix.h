@@ -13,7 +13,7 @@ void matrix_multiply_transposed_a(int64_t m, int64_t n, int64_t k, const float *
 /* c[m, n] = a[m, k] transpose(b[n, k]) */
 void matrix_multiply_transposed_b(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c);
 
-/* "OpenBLAS" or "plain C". */
+/* "OpenBLAS's Haswell kernels", or what they are, or "plain C". Not for several threads at a time. */
 const char *matrix_library(void);
 
 /* How many threads one product may use; returns the number in force, which is always 1 in plain C. */

@@ -12,6 +12,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -92,15 +93,28 @@ def judged(module, small, begin):
     return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |", 1 if failed else 0 if passed or not small else 77
 
 
-def write(rows):
-    """Puts rows into the table, each in the place of that of the same judge."""
-    text = (TABLE if TABLE.exists() else ROOT / "docs/internals/judges.md").read_text()
+def table():
+    """What is before the table, its lines, and what is after it. The program ends here if it cannot be written."""
+    try:
+        text = (TABLE if TABLE.exists() else ROOT / "docs/internals/judges.md").read_text()
+        TABLE.parent.mkdir(parents=True, exist_ok=True)
+        if TABLE.exists():
+            with open(TABLE, "r+"):
+                pass
+        else:
+            tempfile.TemporaryFile(dir=TABLE.parent).close()
+    except OSError as error:
+        sys.exit(f"{TABLE} cannot be written: {error.strerror}; nobody was asked. Set JUDGES_DOCUMENTS to a folder where it can")
     before, rest = text.split(BEGIN + "\n")
     lines, after = rest.split(END)
-    lines = lines.splitlines()
+    return before, lines.splitlines(), after
+
+
+def write(rows):
+    """Puts rows into the table, each in the place of that of the same judge."""
+    before, lines, after = table()
     title = lambda row: row.split(" | ")[0]
     kept = {title(row): row for row in lines[2:]} | {title(row): row for row in rows}
-    TABLE.parent.mkdir(parents=True, exist_ok=True)
     TABLE.write_text(before + "\n".join([BEGIN, *lines[:2], *kept.values(), END]) + after)
 
 
@@ -143,6 +157,8 @@ def main():
         names = given.judges or small_ones
         wanted = missing({module: what for name in names for module, what in (ALWAYS | JUDGES[name]).items()})
         return print(problem) or 1 if wanted and (problem := install(wanted)) else 0
+    if not given.small and not given.cases:
+        table()
     rows, ends = [], []
     for name in given.judges or JUDGES:
         wanted = missing(ALWAYS | JUDGES[name])
