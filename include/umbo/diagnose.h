@@ -51,7 +51,9 @@ UMBO_ENUM(umbo_step_cause) {
   /** Other processes used the processors. */
   UMBO_STEP_CAUSE_BUSY_MACHINE = 128,
   /** Some steps take far longer than most: the mean is over 1.5 times the median. */
-  UMBO_STEP_CAUSE_UNEVEN_STEPS = 256
+  UMBO_STEP_CAUSE_UNEVEN_STEPS = 256,
+  /** A BLAS computes with kernels that are older than the processor. */
+  UMBO_STEP_CAUSE_OLD_KERNELS = 512
 };
 
 /**

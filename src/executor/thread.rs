@@ -23,6 +23,7 @@ use super::floating_point::InheritedMode;
 use super::fork;
 use crate::error::{Error, Result};
 pub use crate::observe::clock::thread_name as current_name;
+use crate::observe::processes::OwnThread;
 
 /// The smallest stack of a thread whose stack is to be as large as the process's.
 const LEAST_STACK_BYTES: usize = 2 << 20;
@@ -208,6 +209,7 @@ pub fn spawn(options: &ThreadOptions, body: impl FnOnce() + Send + 'static) -> R
     let mode = InheritedMode::of_this_thread();
     let main = move || {
         let _alive = alive;
+        let _own = OwnThread::note();
         if everywhere {
             // If the system refuses, the thread runs on the processors of the thread that started it.
             let _ = affinity::bind_current_thread(affinity::process_processors());

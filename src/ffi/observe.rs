@@ -28,13 +28,15 @@ pub const UMBO_STEP_CAUSE_UPDATE: umbo_step_cause = 64;
 pub const UMBO_STEP_CAUSE_BUSY_MACHINE: umbo_step_cause = 128;
 /// Some steps take far longer than most: the mean is over 1.5 times the median.
 pub const UMBO_STEP_CAUSE_UNEVEN_STEPS: umbo_step_cause = 256;
+/// A BLAS computes with kernels that are older than the processor.
+pub const UMBO_STEP_CAUSE_OLD_KERNELS: umbo_step_cause = 512;
 
 constants! { Cause {
     UMBO_STEP_CAUSE_SMALL_STEP = SmallStep, UMBO_STEP_CAUSE_FEW_PROCESSORS = FewProcessors,
     UMBO_STEP_CAUSE_OTHER_THREADS = OtherThreads, UMBO_STEP_CAUSE_INPUT = Input,
     UMBO_STEP_CAUSE_SLOW_REPLICA = SlowReplica, UMBO_STEP_CAUSE_SERIALISED = Serialised,
     UMBO_STEP_CAUSE_UPDATE = Update, UMBO_STEP_CAUSE_BUSY_MACHINE = BusyMachine,
-    UMBO_STEP_CAUSE_UNEVEN_STEPS = UnevenSteps,
+    UMBO_STEP_CAUSE_UNEVEN_STEPS = UnevenSteps, UMBO_STEP_CAUSE_OLD_KERNELS = OldKernels,
 } }
 
 /// What a replica spends a step on, in seconds: medians over the measured steps.

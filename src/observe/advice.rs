@@ -4,6 +4,7 @@
 //! that irrelevant causes are not named. If one cause explains another, the other one is not named: replicas that
 //! outnumber the processors also wait for each other.
 
+use super::libraries::{self, Library};
 use super::phase::Phase;
 use super::sample::Setup;
 use super::summary::{Summary, counted, duration};
@@ -30,6 +31,8 @@ pub enum Cause {
     BusyMachine,
     /// Some steps take far longer than most.
     UnevenSteps,
+    /// A computing library uses kernels that are older than the processor.
+    OldKernels,
 }
 
 impl Cause {
@@ -68,6 +71,7 @@ pub fn of(summary: &Summary) -> Vec<Advice> {
         }
     };
     let all = [
+        old_kernels(summary),
         few_processors,
         of_replicas,
         other_threads(summary),
@@ -113,6 +117,11 @@ fn reaches(part: u64, hundredths: u64, whole: u64) -> bool {
 
 fn some(cause: Cause, text: String) -> Option<Advice> {
     Some(Advice { cause, text })
+}
+
+fn old_kernels(summary: &Summary) -> Option<Advice> {
+    let texts = libraries::old_kernels(&summary.libraries);
+    if texts.is_empty() { None } else { some(Cause::OldKernels, texts.join("; ")) }
 }
 
 fn few_processors(summary: &Summary) -> Option<Advice> {
@@ -215,6 +224,12 @@ fn slow_replica(summary: &Summary) -> Option<Advice> {
 }
 
 fn other_threads(summary: &Summary) -> Option<Advice> {
+    fighting_threads(summary).and_then(|text| some(Cause::OtherThreads, text))
+}
+
+/// What is said of threads that are not the library's and compete with the replicas. Of a summary it needs the setup,
+/// the other threads, the processor time of the library's, and the computing libraries.
+pub(super) fn fighting_threads(summary: &Summary) -> Option<String> {
     let all: u64 = summary.others.iter().map(|other| other.nanoseconds).sum();
     let busy: Vec<_> =
         summary.others.iter().filter(|other| reaches(other.nanoseconds, 10, all)).collect();
@@ -228,20 +243,44 @@ fn other_threads(summary: &Summary) -> Option<Advice> {
     let mut names: Vec<&str> = busy.iter().map(|other| other.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    some(
-        Cause::OtherThreads,
-        format!(
-            "{} that are not Umbo's ({}) fight with {} for {}: they used {} of processor time beside \
-             {} of Umbo's. If they are those of BLAS or OpenMP, set OPENBLAS_NUM_THREADS=1, \
-             MKL_NUM_THREADS=1 or OMP_NUM_THREADS=1; if they load data, use fewer replicas",
-            counted(busy.len() as u64, "thread"),
-            names.join(", "),
-            at_once(summary),
-            counted(processors.into(), "processor"),
-            duration(all),
-            duration(summary.own_on_processor)
+    Some(format!(
+        "{} that are not Umbo's ({}) fight with {} for {}: they used {} of processor time, Umbo's {}. {}",
+        counted(busy.len() as u64, "thread"),
+        names.join(", "),
+        at_once(summary),
+        counted(processors.into(), "processor"),
+        duration(all),
+        duration(summary.own_on_processor),
+        fewer_threads(summary)
+    ))
+}
+
+/// How the threads of computing libraries become as few as there are processors for.
+fn fewer_threads(summary: &Summary) -> String {
+    let Setup { cpu_devices, processors, .. } = summary.setup;
+    let share = processors / cpu_devices.max(1);
+    let too_many = |library: &&Library| library.has_too_many_threads(cpu_devices, processors);
+    let mut named: Vec<String> = Vec::new();
+    let mut variables: Vec<String> = Vec::new();
+    for library in summary.libraries.iter().filter(too_many) {
+        let threads = u64::from(library.threads.unwrap_or(1));
+        let (maker, file) = (library.maker.name(), &library.file);
+        named.push(format!("{maker} ({file}) computes with {}", counted(threads, "thread")));
+        variables.push(format!("{}={}", library.maker.variable(), share.max(1)));
+    }
+    variables.dedup();
+    match named.is_empty() {
+        true => {
+            "If they are those of BLAS or OpenMP, set OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1 or \
+                 OMP_NUM_THREADS=1; if they load data, use fewer replicas"
+                .into()
+        }
+        false => format!(
+            "{} in each of them: set {}, or the number in options.replica_thread_start",
+            named.join(" and "),
+            variables.join(" and ")
         ),
-    )
+    }
 }
 
 fn input(summary: &Summary) -> Option<Advice> {
@@ -331,6 +370,7 @@ fn uneven_steps(summary: &Summary) -> Option<Advice> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::libraries::Maker;
     use crate::observe::machine::Load;
     use crate::observe::processes::Other;
     use crate::observe::summary::{Overlap, ReplicaTimes};
@@ -435,6 +475,16 @@ mod tests {
         summary.others = vec![other("blas", 200_000_000), other("blas", 150_000_000)];
         names(&summary, Cause::OtherThreads, "OMP_NUM_THREADS=1");
         names(&summary, Cause::OtherThreads, "2 threads that are not Umbo's (blas)");
+        // A library that says how many threads it has is named with what makes them fewer.
+        summary.libraries = vec![Library {
+            maker: Maker::OpenMp,
+            file: "libgomp.so.1".into(),
+            kernels: None,
+            chooses: false,
+            threads: Some(2),
+        }];
+        let named = "OpenMP (libgomp.so.1) computes with 2 threads in each of them: set OMP_NUM_THREADS=1, or";
+        names(&summary, Cause::OtherThreads, named);
         // If there are processors for all replicas, they do not compete.
         summary.setup.processors = 8;
         is_silent(&summary);

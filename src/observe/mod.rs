@@ -13,6 +13,8 @@ pub mod advice;
 mod broken_pipe;
 pub(crate) mod clock;
 pub mod environment;
+mod first_runs;
+pub mod libraries;
 pub mod log;
 pub mod machine;
 mod meter;

@@ -3,6 +3,32 @@
 use std::collections::HashMap;
 use std::fs;
 
+use parking_lot::Mutex;
+
+use super::clock;
+
+/// The system's ids of the threads that belong to the library and are alive.
+static OWN: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// The calling thread, as one that belongs to the library, until this is dropped there.
+#[derive(Debug)]
+pub struct OwnThread(u32);
+
+impl OwnThread {
+    /// Notes the calling thread.
+    pub fn note() -> OwnThread {
+        let thread = clock::thread_number();
+        OWN.lock().push(thread);
+        OwnThread(thread)
+    }
+}
+
+impl Drop for OwnThread {
+    fn drop(&mut self) {
+        OWN.lock().retain(|thread| *thread != self.0);
+    }
+}
+
 /// The processor time of each thread of the process at some moment.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
@@ -31,13 +57,20 @@ impl Usage {
     /// used most first, and that of all other threads together, in nanoseconds.
     pub fn since(&self, callers: &[u32]) -> (Vec<Other>, u64) {
         let (mut others, mut own) = (Vec::new(), 0);
+        let of_library = OWN.lock().clone();
         for (thread, used) in threads() {
             let nanoseconds = used.saturating_sub(self.threads.get(&thread).copied().unwrap_or(0));
             let Some(name) = name_of(thread).filter(|_| nanoseconds > 0) else { continue };
-            match callers.contains(&thread) || name.starts_with("umbo-") {
-                true => own += nanoseconds,
-                false => others.push(Other { thread, name, nanoseconds }),
+            if callers.contains(&thread) || of_library.contains(&thread) {
+                own += nanoseconds;
+                continue;
             }
+            // A thread has the name of the thread that started it, until it gets one of its own.
+            let name = match name.starts_with("umbo-") {
+                true => format!("started by {name}"),
+                false => name,
+            };
+            others.push(Other { thread, name, nanoseconds });
         }
         others.sort_by_key(|other| std::cmp::Reverse(other.nanoseconds));
         (others, own)

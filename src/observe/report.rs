@@ -12,6 +12,8 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::advice::{self, Cause};
+use super::first_runs::FirstRuns;
+use super::libraries;
 use super::log::{self, Level};
 use super::machine::Watch;
 pub use super::meter::{Meter, Opened};
@@ -41,6 +43,7 @@ pub struct Recorder {
     /// The end of the last run.
     pub(super) end: Mutex<Option<RunEnd>>,
     kept: Mutex<Option<KeptSteps>>,
+    first_runs: FirstRuns,
 }
 
 /// The measurements.
@@ -70,6 +73,7 @@ impl Recorder {
             replicas: (0..setup.replicas).map(|_| Mutex::default()).collect(),
             end: Mutex::default(),
             kept: Mutex::default(),
+            first_runs: FirstRuns::new(setup),
         }
     }
 
@@ -104,6 +108,17 @@ impl Recorder {
     /// The identity of a step of the strategy with number `strategy`.
     pub fn place(&self, strategy: u64, step: u64) -> StepPlace {
         StepPlace { strategy, step, setup: self.setup }
+    }
+
+    /// Whether someone looks at the run of the strategy that begins, measured or not.
+    #[inline]
+    pub fn begin_first(&self) -> bool {
+        self.first_runs.begin()
+    }
+
+    /// Ends a run for which [`Recorder::begin_first`] was true. The caller holds locks.
+    pub fn end_first(&self, strategy: u64) {
+        self.first_runs.end(strategy);
     }
 
     /// Whether steps are measured.
@@ -197,6 +212,7 @@ impl KeptSteps {
         summary.seen = self.seen;
         (summary.others, summary.own_on_processor) = self.usage.since(&self.callers);
         summary.load = self.machine.load();
+        summary.libraries = libraries::loaded();
         summary
     }
 }

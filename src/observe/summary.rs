@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::libraries::Library;
 use super::machine::Load;
 use super::phase::{ByPhase, Phase};
 use super::processes::Other;
@@ -42,6 +43,8 @@ pub struct Summary {
     pub own_on_processor: u64,
     /// The load of other processes in this time.
     pub load: Option<Load>,
+    /// The computing libraries that are loaded.
+    pub libraries: Vec<Library>,
 }
 
 /// The times of one replica in a step, in nanoseconds.

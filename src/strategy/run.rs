@@ -118,6 +118,7 @@ impl Strategy {
         let (mut lock, remote) = self.begin_run(task.arguments.as_ref(), &task.place.limits)?;
         let is_trial = task.place.watcher.is_some();
         let number = lock.next_step(is_trial);
+        let is_first = !is_trial && self.inner().steps.recorder.begin_first();
         let measured = self.inner().steps.recorder.begin(self.id());
         (task.place.number, task.remote) = (number, remote);
         task.measured = measured.as_ref().map(|run| run.opened);
@@ -131,6 +132,9 @@ impl Strategy {
                 if let Some(running) = measured {
                     let place = self.inner().steps.recorder.place(self.id(), number.shown);
                     running.finish(place, result.is_ok());
+                }
+                if is_first {
+                    self.inner().steps.recorder.end_first(self.id());
                 }
                 self.inner().steps.draining.close_step();
                 // The user data is dropped after the lock, since its release may call the library.

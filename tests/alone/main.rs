@@ -37,6 +37,7 @@ mod on_gpus {
         false
     }
 }
+mod other_libraries;
 mod report_and_trace;
 mod shared_processor;
 mod short_memory_of_input;

@@ -1,9 +1,10 @@
 //! `umbo doctor`: checks everything on this machine that training needs.
 
+mod speed;
+
 use std::env;
 use std::fmt::Write;
 use std::path::Path;
-use std::thread::available_parallelism;
 
 use lexopt::Arg::{Long, Short};
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use umbo::error::Result;
 use umbo::executor::affinity::{self, CpuSet};
 use umbo::executor::workers;
 use umbo::kernels::instruction_set::Instructions;
+use umbo::observe::libraries::{self, Vectors};
 use umbo::observe::machine::Load;
 
 use crate::arguments::{self, Bytes, number};
@@ -117,11 +119,12 @@ impl Finding {
 fn examine() -> Vec<Finding> {
     let processors = affinity::process_processors();
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
-    let quota = available_parallelism().map_or(processors.count(), |count| count.get());
-    vec![
+    let mut findings = vec![
         version(),
         instructions(),
-        processors_finding(processors, online.as_deref().map(str::trim), quota),
+        processors_finding(processors, online.as_deref().map(str::trim), affinity::usable()),
+        speed::hyperthreads(&speed::siblings(processors)),
+        speed::frequencies(&speed::Frequency::of(processors)),
         load(machine::load_now(), std::fs::read_to_string("/proc/loadavg").ok().as_deref()),
         binding(),
         central_work(),
@@ -131,7 +134,9 @@ fn examine() -> Vec<Finding> {
         gpus(cuda::probe()),
         joins_ranks("MPI", "UMBO_MPI_LIBRARY", mpi::find()),
         joins_ranks("NCCL", "UMBO_NCCL_LIBRARY", nccl::find()),
-    ]
+    ];
+    findings.extend(speed::computing_libraries(&libraries::loaded(), Vectors::of_processor()));
+    findings
 }
 
 /// The finding about the workers and instructions of reductions, gathers and updates.
@@ -360,7 +365,7 @@ mod tests {
     use umbo::error::Error;
 
     #[track_caller]
-    fn check(finding: &Finding, verdict: Verdict, part: &str) {
+    pub(super) fn check(finding: &Finding, verdict: Verdict, part: &str) {
         assert_eq!(finding.verdict, verdict, "{finding:?}");
         assert!(finding.text.contains(part), "no '{part}' in: {}", finding.text);
     }

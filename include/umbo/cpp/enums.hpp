@@ -277,6 +277,7 @@ enum class step_cause : std::int32_t {
     update = UMBO_STEP_CAUSE_UPDATE,
     busy_machine = UMBO_STEP_CAUSE_BUSY_MACHINE,
     uneven_steps = UMBO_STEP_CAUSE_UNEVEN_STEPS,
+    old_kernels = UMBO_STEP_CAUSE_OLD_KERNELS,
 };
 
 constexpr umbo_step_cause to_c(step_cause which) noexcept {

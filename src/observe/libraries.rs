@@ -1,0 +1,408 @@
+//! The computing libraries that the process has loaded: with which kernels, and with how many threads, they compute.
+//!
+//! They are asked through functions of their own, which are looked up in what is loaded already. Nothing is loaded for
+//! it. Wheels of Python carry OpenBLAS with other names of its functions, and load it so that only they see it; so files
+//! whose names look like those of a computing library are looked up one by one.
+
+#![expect(unsafe_code, reason = "functions of other libraries are found and called")]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::{mem, ptr};
+
+/// What a library computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// OpenBLAS.
+    OpenBlas,
+    /// Intel's MKL.
+    Mkl,
+    /// BLIS.
+    Blis,
+    /// An OpenMP runtime.
+    OpenMp,
+}
+
+impl Maker {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Maker::OpenBlas => "OpenBLAS",
+            Maker::Mkl => "MKL",
+            Maker::Blis => "BLIS",
+            Maker::OpenMp => "OpenMP",
+        }
+    }
+
+    /// The environment variable that sets the number of its threads.
+    pub fn variable(self) -> &'static str {
+        match self {
+            Maker::OpenBlas => "OPENBLAS_NUM_THREADS",
+            Maker::Mkl => "MKL_NUM_THREADS",
+            Maker::Blis => "BLIS_NUM_THREADS",
+            Maker::OpenMp => "OMP_NUM_THREADS",
+        }
+    }
+}
+
+/// A computing library that is loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Library {
+    /// Its maker.
+    pub maker: Maker,
+    /// The name of its file.
+    pub file: String,
+    /// The processor for which its kernels are made, in its own words.
+    pub kernels: Option<String>,
+    /// Whether it has several sets of kernels, of which it has chosen these.
+    pub chooses: bool,
+    /// How many threads each call of the calling thread may use.
+    pub threads: Option<u32>,
+}
+
+/// The vector instructions of a processor, or of kernels. Later ones include earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Vectors {
+    /// SSE, or none.
+    Sse,
+    /// AVX.
+    Avx,
+    /// AVX2.
+    Avx2,
+    /// AVX-512, with the parts that OpenBLAS's SkylakeX kernels use.
+    Avx512,
+}
+
+impl Vectors {
+    /// Those of this processor. `None` on another architecture than x86-64.
+    pub fn of_processor() -> Option<Vectors> {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx512 = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vl");
+            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            Some(match (avx512 && avx2, avx2, is_x86_feature_detected!("avx")) {
+                (true, ..) => Vectors::Avx512,
+                (_, true, _) => Vectors::Avx2,
+                (_, _, true) => Vectors::Avx,
+                _ => Vectors::Sse,
+            })
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        None
+    }
+
+    /// Those of kernels with this name, if they are known to be made without AVX2.
+    fn of_kernels(name: &str) -> Option<Vectors> {
+        const SSE: [&str; 19] = [
+            "generic",
+            "unknown",
+            "katmai",
+            "coppermine",
+            "northwood",
+            "prescott",
+            "banias",
+            "core2",
+            "penryn",
+            "dunnington",
+            "nehalem",
+            "athlon",
+            "opteron",
+            "opteron_sse3",
+            "barcelona",
+            "bobcat",
+            "nano",
+            "atom",
+            "core",
+        ];
+        const AVX: [&str; 4] = ["sandybridge", "bulldozer", "piledriver", "steamroller"];
+        let is_one_of = |names: &[&str]| names.iter().any(|other| name.eq_ignore_ascii_case(other));
+        match (is_one_of(&SSE), is_one_of(&AVX)) {
+            (true, _) => Some(Vectors::Sse),
+            (_, true) => Some(Vectors::Avx),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Vectors::Sse => "SSE",
+            Vectors::Avx => "AVX",
+            Vectors::Avx2 => "AVX2",
+            Vectors::Avx512 => "AVX-512",
+        }
+    }
+}
+
+impl Library {
+    /// A text if the library computes with kernels that are older than a processor that has `has`: what it does, and
+    /// what mends it.
+    pub fn old_kernels(&self, has: Vectors) -> Option<String> {
+        let kernels = self.kernels.as_deref()?;
+        let used = Vectors::of_kernels(kernels).filter(|_| has >= Vectors::Avx2)?;
+        let (file, maker) = (&self.file, self.maker.name());
+        let mends = match (self.maker, self.chooses) {
+            (Maker::OpenBlas, true) => format!(
+                "Set OPENBLAS_CORETYPE={} before the program starts, or use a newer OpenBLAS",
+                if has == Vectors::Avx512 { "SkylakeX" } else { "Haswell" }
+            ),
+            _ => format!("Use {maker} in a newer version, or built for this processor"),
+        };
+        Some(format!(
+            "{maker} ({file}) computes with its {kernels} kernels, which use {} on a processor that has {}: matrix \
+             products take several times as long as they need. {mends}",
+            used.name(),
+            has.name()
+        ))
+    }
+
+    /// Whether its threads are more than `processors`, if `at_once` of the program's threads call it at the same time.
+    pub fn has_too_many_threads(&self, at_once: u32, processors: u32) -> bool {
+        let threads = u64::from(self.threads.unwrap_or(1));
+        threads > 1 && threads * u64::from(at_once) > u64::from(processors)
+    }
+
+    /// What it is: "OpenBLAS (libopenblas.so.0), Haswell kernels, 2 threads".
+    pub fn in_words(&self) -> String {
+        let mut text = format!("{} ({})", self.maker.name(), self.file);
+        if let Some(kernels) = &self.kernels {
+            text += &format!(", {kernels} kernels");
+        }
+        match self.threads {
+            Some(1) => text += ", 1 thread",
+            Some(threads) => text += &format!(", {threads} threads"),
+            None => {}
+        }
+        text
+    }
+}
+
+/// The old kernels with which libraries of this process compute, as texts.
+pub fn old_kernels(libraries: &[Library]) -> Vec<String> {
+    let Some(has) = Vectors::of_processor() else { return Vec::new() };
+    libraries.iter().filter_map(|library| library.old_kernels(has)).collect()
+}
+
+/// The computing libraries that are loaded now. A process that has loaded many files is searched for some milliseconds.
+pub fn loaded() -> Vec<Library> {
+    let mut found = Found::default();
+    let files = files();
+    let has_core = files.iter().any(|file| file_name(file).starts_with("libmkl_core"));
+    // All that the program sees.
+    found.look_in(libc::RTLD_DEFAULT, has_core);
+    for file in files.iter().filter(|file| may_compute(&file_name(file))) {
+        // SAFETY: the name ends with a zero byte. A file that is not loaded is not loaded now, either.
+        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if !handle.is_null() {
+            found.look_in(handle, has_core);
+            // SAFETY: the handle is the one that was opened above. The program's own keeps the file loaded.
+            unsafe { libc::dlclose(handle) };
+        }
+    }
+    found.libraries
+}
+
+/// Whether a file with this name may have functions of a computing library.
+fn may_compute(name: &str) -> bool {
+    ["blas", "mkl", "blis", "omp", "torch"].iter().any(|part| name.contains(part))
+}
+
+fn file_name(path: &CStr) -> String {
+    let path = path.to_string_lossy();
+    path.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+/// The paths of all files that are loaded.
+fn files() -> Vec<CString> {
+    unsafe extern "C" fn note(
+        info: *mut libc::dl_phdr_info,
+        _: usize,
+        files: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the loader gives a description with a name that ends with a zero byte, and the list that was given to
+        // it below.
+        unsafe {
+            let (name, files) = ((*info).dlpi_name, &mut *files.cast::<Vec<CString>>());
+            if !name.is_null() {
+                files.push(CStr::from_ptr(name).to_owned());
+            }
+        }
+        0
+    }
+    let mut files: Vec<CString> = Vec::new();
+    // SAFETY: the function is called during the call only, with the list, which nothing else uses meanwhile.
+    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut files).cast()) };
+    files
+}
+
+/// The libraries that were found, and the addresses of the functions by which they were.
+#[derive(Default)]
+struct Found {
+    libraries: Vec<Library>,
+    known: Vec<*mut c_void>,
+}
+
+type Number = unsafe extern "C" fn() -> c_int;
+type LongNumber = unsafe extern "C" fn() -> isize;
+type Text = unsafe extern "C" fn() -> *const c_char;
+type TextOf = unsafe extern "C" fn(c_int) -> *const c_char;
+
+impl Found {
+    /// Looks for the libraries in what `handle` stands for.
+    fn look_in(&mut self, handle: *mut c_void, has_mkl_core: bool) {
+        for prefix in ["", "scipy_"] {
+            for suffix in ["", "64_", "_64"] {
+                let name = |function: &str| format!("{prefix}openblas_get_{function}{suffix}");
+                self.find_open_blas(handle, &name);
+            }
+        }
+        if let Some((function, file)) = self.new_function(handle, "bli_arch_query_id") {
+            let kernels = symbol(handle, "bli_arch_string").and_then(|text| {
+                // SAFETY: these are BLIS's functions: the first takes nothing, the second the number that it returns.
+                unsafe {
+                    text_of(mem::transmute::<*mut c_void, TextOf>(text)(mem::transmute::<
+                        *mut c_void,
+                        Number,
+                    >(
+                        function
+                    )()))
+                }
+            });
+            let threads = symbol(handle, "bli_thread_get_num_threads").and_then(|function| {
+                // SAFETY: BLIS's function takes nothing and returns a number as wide as a pointer.
+                u32::try_from(unsafe { mem::transmute::<*mut c_void, LongNumber>(function)() }).ok()
+            });
+            self.add(Maker::Blis, file, kernels, threads);
+        }
+        if let Some((function, file)) = self.new_function(handle, "MKL_Get_Max_Threads")
+            // The first call of this file's function loads MKL.
+            && (has_mkl_core || !file.starts_with("libmkl_rt"))
+        {
+            self.add(Maker::Mkl, file, None, number_of(function));
+        }
+        if let Some((function, file)) = self.new_function(handle, "omp_get_max_threads") {
+            self.add(Maker::OpenMp, file, None, number_of(function));
+        }
+    }
+
+    fn find_open_blas(&mut self, handle: *mut c_void, name: &dyn Fn(&str) -> String) {
+        let Some((function, file)) = self.new_function(handle, &name("corename")) else { return };
+        // SAFETY: OpenBLAS's functions of these names take nothing and return a text.
+        let text = |function| unsafe { text_of(mem::transmute::<*mut c_void, Text>(function)()) };
+        let config = symbol(handle, &name("config")).and_then(text);
+        let threads = symbol(handle, &name("num_threads")).and_then(number_of);
+        self.add(Maker::OpenBlas, file, text(function), threads);
+        if let Some(library) = self.libraries.last_mut() {
+            library.chooses = config.is_some_and(|config| config.contains("DYNAMIC_ARCH"));
+        }
+    }
+
+    fn add(&mut self, maker: Maker, file: String, kernels: Option<String>, threads: Option<u32>) {
+        self.libraries.push(Library { maker, file, kernels, chooses: false, threads });
+    }
+
+    /// A function by which no library was found yet, and the file that has it.
+    fn new_function(&mut self, handle: *mut c_void, name: &str) -> Option<(*mut c_void, String)> {
+        let function = symbol(handle, name).filter(|function| !self.known.contains(function))?;
+        self.known.push(function);
+        let mut info = libc::Dl_info {
+            dli_fname: ptr::null(),
+            dli_fbase: ptr::null_mut(),
+            dli_sname: ptr::null(),
+            dli_saddr: ptr::null_mut(),
+        };
+        // SAFETY: there is memory for the description, whose name is that of a file that stays loaded meanwhile.
+        let file = unsafe {
+            let is_known = libc::dladdr(function, &mut info) != 0 && !info.dli_fname.is_null();
+            if is_known { file_name(CStr::from_ptr(info.dli_fname)) } else { "the program".into() }
+        };
+        Some((function, file))
+    }
+}
+
+/// The address of a function, if there is one with this name.
+fn symbol(handle: *mut c_void, name: &str) -> Option<*mut c_void> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: the handle is the loader's, and the name ends with a zero byte.
+    let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
+}
+
+/// The number that a function without arguments returns.
+fn number_of(function: *mut c_void) -> Option<u32> {
+    // SAFETY: the caller gives the address of a function that takes nothing and returns an int.
+    let number = unsafe { mem::transmute::<*mut c_void, Number>(function)() };
+    u32::try_from(number).ok().filter(|&number| number > 0)
+}
+
+/// A text that lives as long as the process.
+///
+/// # Safety
+/// It is NULL, or ends with a zero byte.
+unsafe fn text_of(text: *const c_char) -> Option<String> {
+    // SAFETY: the caller's promise.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open_blas(kernels: &str, chooses: bool) -> Library {
+        Library {
+            maker: Maker::OpenBlas,
+            file: "libopenblas.so.0".into(),
+            kernels: Some(kernels.into()),
+            chooses,
+            threads: Some(2),
+        }
+    }
+
+    #[test]
+    fn kernels_that_are_older_than_the_processor_are_named() {
+        let of = |kernels, has| open_blas(kernels, true).old_kernels(has);
+        let text = of("Prescott", Vectors::Avx512).unwrap();
+        assert!(
+            text.contains("its Prescott kernels, which use SSE on a processor that has AVX-512"),
+            "{text}"
+        );
+        assert!(text.contains("OPENBLAS_CORETYPE=SkylakeX"), "{text}");
+        assert!(of("Sandybridge", Vectors::Avx2).unwrap().contains("OPENBLAS_CORETYPE=Haswell"));
+        // These fit the processor, or are kernels of which nothing is known.
+        for (kernels, has) in [
+            ("Haswell", Vectors::Avx2),
+            ("Zen", Vectors::Avx512),
+            ("SkylakeX", Vectors::Avx512),
+            ("neoversen1", Vectors::Avx2),
+            ("", Vectors::Avx2),
+            ("Prescott", Vectors::Sse),
+            ("Prescott", Vectors::Avx),
+        ] {
+            assert_eq!(of(kernels, has), None, "{kernels} on {has:?}");
+        }
+        // A library with one set of kernels cannot be told to use others.
+        let text = open_blas("NEHALEM", false).old_kernels(Vectors::Avx2).unwrap();
+        assert!(!text.contains("CORETYPE") && text.contains("built for this processor"), "{text}");
+    }
+
+    #[test]
+    fn threads_are_too_many_if_they_outnumber_the_processors() {
+        let library = |threads| Library { threads, ..open_blas("Zen", true) };
+        for (threads, at_once, processors, expected) in [
+            (Some(2), 2, 2, true),
+            (Some(1), 4, 2, false),
+            (Some(2), 1, 2, false),
+            (Some(4), 1, 2, true),
+            (Some(2), 2, 4, false),
+            (None, 8, 1, false),
+        ] {
+            let library = library(threads);
+            assert_eq!(library.has_too_many_threads(at_once, processors), expected, "{threads:?}");
+        }
+        assert_eq!(
+            library(Some(2)).in_words(),
+            "OpenBLAS (libopenblas.so.0), Zen kernels, 2 threads"
+        );
+    }
+}
