@@ -532,6 +532,42 @@ struct dropping : torch::nn::Module {
     }
 };
 
+// A network that uses one layer of dropout twice.
+struct twice : torch::nn::Module {
+    twice() {
+        torch::manual_seed(7);
+        out = register_module("out", torch::nn::Linear(inputs, classes));
+        dropout = register_module("dropout", umbo::adapters::keyed_dropout(0.5, 5));
+    }
+    torch::Tensor forward(const torch::Tensor &x) {
+        const auto ones = torch::ones_like(x);
+        const auto first = dropout(ones), second = dropout(ones);
+        CHECK(first.numel() == 0 || !torch::equal(first, second));
+        return out(x * first + x * second);
+    }
+    torch::nn::Linear out{nullptr};
+    umbo::adapters::keyed_dropout dropout{nullptr};
+};
+
+// Each use drops other numbers, the same for every number of replicas and in each visit of a step.
+void layers_that_are_used_twice() {
+    const data all;
+    const auto trained = [&](int replicas) {
+        const auto strategy = umbo::adapters::torch_strategy(replicas);
+        torch_model<twice> model(strategy, [] { return std::make_shared<twice>(); });
+        const auto found = strategy.check_equivalence(model.step(loss_of<twice>), all.batch(), model.gradients());
+        CHECK(found.info().holds);
+        const auto sgd = umbo::optimizer::sgd(strategy, {});
+        for (int step = 0; step < 3; ++step) {
+            model.train(strategy.split(all.batch()), loss_of<twice>);
+            sgd.apply(model.gradients());
+        }
+        return model.central()->out->weight.detach().clone();
+    };
+    const auto one = trained(1);
+    CHECK(torch::allclose(one, trained(2), 1e-5, 1e-6) && torch::allclose(one, trained(3), 1e-5, 1e-6));
+}
+
 // Torch's own dropout on several replicas warns, once.
 void dropout_of_torch_warns() {
     const auto make = [](const umbo::strategy &strategy, double p) {
@@ -655,6 +691,7 @@ int main(int count, char **words) {
     sixteen_bits_with_normalisation();
     frozen_parameters();
     failures_of_torch_name_the_replica();
+    layers_that_are_used_twice();
     dropout_of_torch_warns();
     saved_and_loaded();
     checked();

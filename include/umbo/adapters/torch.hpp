@@ -23,6 +23,7 @@
 #ifndef UMBO_ADAPTERS_TORCH_HPP
 #define UMBO_ADAPTERS_TORCH_HPP
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -196,7 +197,14 @@ namespace torch_detail {
 struct place {
     std::int64_t step = 0, first_example = 0;
     bool known = false;
+    // Another number each time that a thread comes to a place.
+    std::uint64_t visit = 0;
 };
+
+inline std::uint64_t next_visit() {
+    static std::atomic<std::uint64_t> visits{0};
+    return ++visits;
+}
 
 inline place &current_place() {
     thread_local place now;
@@ -216,9 +224,10 @@ inline std::uint64_t keyed(std::uint64_t key, std::uint64_t number) {
 
 } // namespace torch_detail
 
-// Dropout whose zeros depend on the seed, the layer, the step and the global position of the example in its
-// batch (dimension 0), not on how the batch was split. In training it works inside of the steps of a
-// `torch_model`; elsewhere it is an error. Like torch's, it scales what stays by 1 / (1 - p).
+// Dropout whose zeros depend on the seed, the layer, how often the step has used that layer before, the step
+// and the global position of the example in its batch (dimension 0), not on how the batch was split. In
+// training it works inside of the steps of a `torch_model`; elsewhere it is an error. Like torch's, it scales
+// what stays by 1 / (1 - p).
 class keyed_dropoutImpl : public torch::nn::Cloneable<keyed_dropoutImpl> {
 public:
     explicit keyed_dropoutImpl(double p = 0.5, std::uint64_t seed = 0) : p(p), seed(seed) {
@@ -239,8 +248,15 @@ public:
         auto mask = at::empty(input.sizes(), at::TensorOptions(at::kFloat));
         float *const all = mask.template data_ptr<float>();
         const auto kept = static_cast<float>(1 / (1 - p));
-        const std::uint64_t of_step = torch_detail::keyed(
+        std::uint64_t of_step = torch_detail::keyed(
             torch_detail::keyed(torch_detail::mixed(seed), layer), static_cast<std::uint64_t>(at.step));
+        if (visit != at.visit) {
+            visit = at.visit;
+            uses = 0;
+        }
+        // A network may use one layer several times.
+        if (uses > 0) of_step = torch_detail::keyed(torch_detail::mixed(of_step), uses);
+        ++uses;
         // Numbers below this one, of 2^32, drop.
         const auto limit = static_cast<std::uint64_t>(p * 4294967296.0);
         for (std::int64_t row = 0; row < rows; ++row) {
@@ -257,6 +273,10 @@ public:
     std::uint64_t seed;
     // Which of a module's dropouts it is; a `torch_model` numbers them.
     std::uint64_t layer = 0;
+
+private:
+    // How often it was used in the step that its replica is in.
+    std::uint64_t visit = 0, uses = 0;
 };
 TORCH_MODULE_IMPL(keyed_dropout, keyed_dropoutImpl);
 
@@ -494,7 +514,7 @@ private:
     class in_place {
     public:
         explicit in_place(const umbo_replica_context_info &position) : before_(torch_detail::current_place()) {
-            torch_detail::current_place() = {position.step, position.first_example, true};
+            torch_detail::current_place() = {position.step, position.first_example, true, torch_detail::next_visit()};
         }
         ~in_place() { torch_detail::current_place() = before_; }
         in_place(const in_place &) = delete;
