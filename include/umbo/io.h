@@ -169,7 +169,7 @@ static inline void umbo_checkpoint_release(const umbo_checkpoint *checkpoint) {
 /** Which checkpoints are kept, and when one is due. */
 typedef struct umbo_checkpoint_manager_options {
   size_t struct_size;
-  /** How many of the newest are kept; at least 1. */
+  /** How many of the newest, those that were saved last, are kept; at least 1. */
   int64_t max_to_keep;
   /** How many of those with the best metric are kept beside the newest. */
   int64_t max_best_to_keep;
@@ -203,9 +203,13 @@ UMBO_DEFAULT(umbo_checkpoint_manager_options, UMBO_CHECKPOINT_MANAGER_OPTIONS_IN
  * @param[in] folder Made if it is not there.
  * @return UMBO_OK, or what the system says.
  *
- * A folder is for one training, and one manager writes to it at a time. If it has checkpoints, a
- * manager saves only if its checkpoint was restored from one of them. So a program that may be
- * started again calls umbo_checkpoint_manager_restore_latest() first.
+ * The folder is the one that the path names now: a later change of the working directory or of a
+ * link has no effect.
+ *
+ * A folder is for one training, and one process saves to it at a time: the first save locks it,
+ * until the manager is released or the process ends. If it has checkpoints, a manager saves only if
+ * its checkpoint was restored from one of them. So a program that may be started again calls
+ * umbo_checkpoint_manager_restore_latest() first.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_create(
     umbo_checkpoint *checkpoint, const char *folder,
@@ -218,9 +222,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_create(
  * @param[in] metric What the best are the best by; NaN is never among them. NULL: none.
  * @param[in] force 1: saves in any case. 0: if one is due.
  * @param[out] saved 1: it was saved. 0: none was due. May be NULL.
- * @return As umbo_checkpoint_save(), also for an earlier checkpoint that could not be written; the
- *   message names its step. UMBO_STATUS_FAILED_PRECONDITION: also if the folder has checkpoints of
- *   another training.
+ * @return As umbo_checkpoint_save(). UMBO_STATUS_FAILED_PRECONDITION: also if the folder has
+ *   checkpoints of another training, if another process saves there, or if another folder has taken
+ *   its place. Also the failure of an earlier asynchronous checkpoint that no call has returned
+ *   yet; the message names its step. This call has done its work then, and `saved` says whether it
+ *   saved.
+ *
+ * The checkpoint is saved if its file is in place. An old file that cannot be removed then is a
+ * warning in the log, once; the other files are removed, and later saves try again.
  *
  * Copies the state between two steps. An asynchronous call returns then; it waits first if a copy
  * is on its way to the disk already.
@@ -239,7 +248,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_save(
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_wait(umbo_checkpoint_manager *manager);
 
 /**
- * Restores the newest checkpoint that is not damaged. Damaged ones are logged as warnings.
+ * Restores the newest checkpoint that is not damaged. Damaged ones are logged as warnings. The
+ * newest is the one that was saved last, whatever its step: after going back to an earlier one,
+ * too.
  *
  * @param[out] step Its step, or UMBO_NONE: there is none, and nothing has changed.
  * @return As umbo_checkpoint_restore(). UMBO_STATUS_DATA_LOSS: all are damaged, or one is and the
@@ -254,6 +265,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_restore_latest(
  * Restores the checkpoint with the best metric, as umbo_checkpoint_manager_restore_latest() does.
  *
  * @param[out] step Its step, or UMBO_NONE: none has a metric, and nothing has changed.
+ *
+ * Newer checkpoints stay until they are not kept any more. Those that are saved from here on are
+ * newer than they are.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_restore_best(
     umbo_checkpoint_manager *manager, int64_t *step);
@@ -273,7 +287,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_latest(
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_best(
     const umbo_checkpoint_manager *manager, int64_t *step);
 
-/** Gets the path of the checkpoint of a step, whether it is there or not. */
+/** Gets the absolute path of the checkpoint of a step, whether it is there or not. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_path(
     const umbo_checkpoint_manager *manager, int64_t step, char *buffer, size_t capacity,
     size_t *length);

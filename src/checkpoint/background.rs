@@ -64,25 +64,44 @@ impl Background {
         Err(error.within(format!("the checkpoint of step {step}, in the background")))
     }
 
-    /// Waits until no copy is being written, and begins to write the copy that `make` makes then. FAILED_PRECONDITION
-    /// on a thread that is in `make`, and on the writing thread, because it would wait for itself.
-    pub fn save(&self, step: u64, make: impl FnOnce() -> Result<Snapshot>) -> Result<()> {
+    /// Waits until no copy is being written, and begins to write the copy that `make` makes then. Returns the failure
+    /// of an earlier copy that was not yet reported. FAILED_PRECONDITION on a thread that is in `make`, and on the
+    /// writing thread, because it would wait for itself.
+    pub fn save(
+        &self,
+        step: u64,
+        make: impl FnOnce() -> Result<Snapshot>,
+    ) -> Result<Option<Error>> {
         self.refuse_own_save()?;
         let mut thread = self.thread.lock();
         join(thread.take());
         let made = self.shared.enter();
         let snapshot = make()?;
         drop(made);
+        // The next copy may fail as soon as it is being written.
+        let earlier = self.shared.failure.lock().take();
         let shared = Arc::clone(&self.shared);
         let options = ThreadOptions::new("umbo-checkpoint", Purpose::Checkpoint);
-        *thread = Some(thread::spawn(&options, move || {
+        let write = move || {
             let _inside = shared.enter();
             if let Err(error) = (shared.write)(step, snapshot) {
                 log::log(Level::Error, || format!("checkpoint of step {step}: {error}"));
                 *shared.failure.lock() = Some((step, error));
             }
-        })?);
-        Ok(())
+        };
+        match thread::spawn(&options, write) {
+            Ok(spawned) => *thread = Some(spawned),
+            Err(error) => {
+                *self.shared.failure.lock() = earlier;
+                return Err(error);
+            }
+        }
+        Ok(earlier.map(|(failed, error)| {
+            error.within(format!(
+                "the checkpoint of step {failed}, in the background (that of step {step} was copied and is \
+                 being written)"
+            ))
+        }))
     }
 
     /// Waits until the copy is written, and reports a failure. FAILED_PRECONDITION as for [`Background::save`].

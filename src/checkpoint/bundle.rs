@@ -7,7 +7,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde_json::{Map, Value as Json};
 
-use crate::checkpoint::folder::Homes;
+use crate::checkpoint::homes::Homes;
 use crate::checkpoint::mismatch::refuse;
 pub use crate::checkpoint::numbers::Number;
 pub use crate::checkpoint::objects::iterator::SavedIterator;
@@ -111,6 +111,8 @@ impl Checkpoint {
     /// step is in progress, on whatever thread (the message names it), or the strategy drains.
     pub fn restore(&self, path: &Path) -> Result<()> {
         drop(self.strategy.quiet_now()?);
+        // The path may lead elsewhere when all is restored.
+        let home = Homes::home_of(path);
         let entries = self.copied_entries();
         let default = self.default_of(&entries);
         let prepared = CheckpointFile::open(path).and_then(|file| {
@@ -136,7 +138,9 @@ impl Checkpoint {
         quiet.set_steps(steps);
         drop((quiet, default));
         positions.into_iter().try_for_each(PreparedPosition::go)?;
-        self.homes.note_restored(path);
+        if let Some(home) = home {
+            self.homes.add(home);
+        }
         Ok(())
     }
 

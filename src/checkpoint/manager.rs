@@ -8,38 +8,64 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::checkpoint::background::Background;
 use crate::checkpoint::bundle::Checkpoint;
-use crate::checkpoint::folder::{self, path_of, remove_old};
+use crate::checkpoint::folder;
+use crate::checkpoint::held_folder::HeldFolder;
+use crate::checkpoint::homes::Claim;
 use crate::checkpoint::manager_options::ManagerOptions;
 use crate::checkpoint::numbers::number;
+use crate::checkpoint::shelf::{self, NUMBER, Shelf, StepFile};
 use crate::checkpoint::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 use parking_lot::Mutex;
 
-/// Keeps files of one training in a folder: the newest, and the best by a metric.
+/// Keeps files of one training in a folder: the newest, and the best by a metric. The newest is the one that was saved
+/// last.
 ///
 /// Everything about a file is in its name and in the file. So there is no state except files, and a killed process
-/// leaves nothing inconsistent. Several threads may use a manager. Several managers of one folder, in whatever
-/// processes, must not write at the same time.
+/// leaves nothing inconsistent. Several threads may use a manager.
+///
+/// The folder is the one that its path named when the manager was made: neither a change of the working directory nor a
+/// link that is moved leads to another one.
 ///
 /// Files of two trainings in one folder would be counted, removed and restored as if they were those of one. So a
 /// manager saves only where its checkpoint is at home: it was restored from a file of the folder, through any manager
-/// or none, or it was the first that was saved there.
+/// or none, or it was the first that was saved there. And from the first save on, the folder is locked against other
+/// processes. Managers of one checkpoint share the lock, until the last of them is dropped.
 pub struct Manager {
+    // It is dropped first, and waits for the copy that is being written. The folder is locked until then.
+    background: Option<Background>,
     checkpoint: Arc<Checkpoint>,
-    folder: Arc<Path>,
+    shelf: Arc<Shelf>,
     options: ManagerOptions,
     state: Mutex<SaveState>,
-    background: Option<Background>,
 }
 
 struct SaveState {
     last_step: Option<u64>,
     last_time: Instant,
     /// Whether it was established that the checkpoint is at home in the folder.
-    folder_claimed: bool,
+    is_settled: bool,
+    /// The right to save to the folder. With several ranks, rank 0 has it.
+    claim: Option<Claim>,
     /// Whether the files in the folder are those of another training that must still be moved away.
     anew: bool,
+}
+
+/// What a call that saves has come to.
+#[derive(Debug)]
+pub struct SaveOutcome {
+    /// Whether a checkpoint was saved.
+    pub saved: bool,
+    /// The failure of an earlier checkpoint in the background, which no call has reported yet.
+    pub earlier_failure: Option<Error>,
+}
+
+impl SaveOutcome {
+    /// Whether a checkpoint was saved, or the failure of the earlier one.
+    pub fn into_result(self) -> Result<bool> {
+        self.earlier_failure.map_or(Ok(self.saved), Err)
+    }
 }
 
 impl Manager {
@@ -56,26 +82,32 @@ impl Manager {
             return Err(invalid!("options.every_steps", "0; must be at least 1"));
         }
         folder::make(folder)?;
-        let folder: Arc<Path> = folder.into();
+        let shelf = Arc::new(Shelf::new(Arc::new(HeldFolder::open(folder)?), options));
         // A resumed training continues counting from the newest file.
-        let newest = folder::files(&folder)?.last().map(|(step, _)| *step);
+        let newest = match options.start_fresh {
+            true => None,
+            false => shelf.files()?.pop(),
+        };
         let state = Mutex::new(SaveState {
-            last_step: newest.filter(|_| !options.start_fresh),
+            last_step: newest.map(|file| file.step),
             last_time: Instant::now(),
-            folder_claimed: false,
+            is_settled: false,
+            claim: None,
             anew: options.start_fresh,
         });
         // Ranks communicate on the threads that call, and not on a writing thread.
         let writes_apart = options.asynchronous && checkpoint.strategy().ranks().is_alone();
         let background = writes_apart.then(|| {
-            let (of_writer, is_strict) = (Arc::clone(&folder), checkpoint.strategy().is_strict());
+            let shelf = Arc::clone(&shelf);
             let write = move |step: u64, snapshot: Snapshot| {
-                snapshot.write(&path_of(&of_writer, step))?;
-                remove_old(&of_writer, &options, is_strict, step)
+                shelf.folder().check()?;
+                snapshot.write(&shelf.path_of(step))?;
+                shelf.remove_old(step);
+                Ok(())
             };
             Background::new(Box::new(write))
         });
-        Ok(Arc::new(Manager { checkpoint, folder, options, state, background }))
+        Ok(Arc::new(Manager { background, checkpoint, shelf, options, state }))
     }
 
     /// The options.
@@ -87,11 +119,18 @@ impl Manager {
     /// `metric`.
     ///
     /// State is copied between two steps, as by [`Checkpoint::snapshot`]. With a writing thread, the call then returns.
-    /// If a copy is still being written, it waits first, so that there is never more than one. The next call reports a
-    /// failure of that thread.
+    /// If a copy is still being written, it waits first, so that there is never more than one. The next call returns a
+    /// failure of that thread, after it has saved; [`Manager::save_telling`] tells both.
     ///
-    /// FAILED_PRECONDITION, even if no file is due yet: the folder has files, and the checkpoint is not at home there.
+    /// An old file that cannot be removed is a warning. FAILED_PRECONDITION, even if no file is due yet: the folder has
+    /// files, and the checkpoint is not at home there; or another process or another checkpoint saves there. Also if
+    /// another folder has taken the folder's place.
     pub fn save(&self, step: u64, metric: Option<f64>, must: bool) -> Result<bool> {
+        self.save_telling(step, metric, must)?.into_result()
+    }
+
+    /// Saves as [`Manager::save`] does, and tells apart whether it did and how an earlier one failed.
+    pub fn save_telling(&self, step: u64, metric: Option<f64>, must: bool) -> Result<SaveOutcome> {
         if step >= 1 << 53 {
             return Err(invalid!("step", "{step}; at most {}", (1u64 << 53) - 1));
         }
@@ -101,61 +140,84 @@ impl Manager {
             drop(strategy.quiet()?);
         }
         let is_due = || {
-            if let Some(background) = &self.background {
-                background.check()?;
-            }
             let mut state = self.state.lock();
             self.claim_folder(&mut state)?;
-            Ok(must || self.is_due(&state, step))
+            let due = must || self.is_due(&state, step);
+            if due {
+                self.shelf.folder().check()?;
+            }
+            Ok(due)
         };
         let what = &"whether a checkpoint is due";
         if !strategy.any_rank(what, ("the step", step), is_due(), |due| *due)?.1 {
-            return Ok(false);
+            let earlier_failure =
+                self.background.as_ref().and_then(|background| background.check().err());
+            return Ok(SaveOutcome { saved: false, earlier_failure });
         }
         self.start_fresh(step)?;
-        let saved = note(step, metric);
-        match &self.background {
+        let saved = note(step, metric, self.next_number());
+        let earlier_failure = match &self.background {
             Some(background) => {
                 background.save(step, || Ok(Snapshot { saved, ..self.checkpoint.snapshot()? }))?
             }
-            None => self.write(step, saved)?,
-        }
+            None => {
+                self.write(step, saved)?;
+                None
+            }
+        };
         self.note_file(step);
-        Ok(true)
+        Ok(SaveOutcome { saved: true, earlier_failure })
     }
 
     /// Writes a file on this thread, together with the other ranks. Rank 0 then removes the files that are no longer
-    /// kept.
+    /// kept, and the others wait for it, so that all of them find the same files.
     fn write(&self, step: u64, saved: Map<String, Json>) -> Result<()> {
         let strategy = self.checkpoint.strategy();
-        self.checkpoint.save_noting(&path_of(&self.folder, step), saved)?;
-        let removed = match strategy.rank() {
-            0 => remove_old(&self.folder, &self.options, strategy.is_strict(), step),
-            _ => Ok(()),
-        };
-        strategy.any_rank(&"the files that are kept", ("the step", step), removed, |()| false)?;
+        self.checkpoint.save_noting(&self.shelf.path_of(step), saved)?;
+        if strategy.rank() == 0 {
+            self.shelf.remove_old(step);
+        }
+        strategy.any_rank(&"the files that are kept", ("the step", step), Ok(()), |()| false)?;
         Ok(())
     }
 
-    /// Makes sure that the files of the folder are those of this training.
+    /// The number of the save that begins. Rank 0 notes it for all.
+    fn next_number(&self) -> Option<u64> {
+        let state = self.state.lock();
+        state.claim.as_ref().map(|claim| claim.next_number(self.shelf.greatest_number()))
+    }
+
+    /// Makes sure that the files of the folder are those of this training, and that nobody else saves there.
     fn claim_folder(&self, state: &mut SaveState) -> Result<()> {
-        if state.folder_claimed || state.anew {
+        let (homes, folder) = (&self.checkpoint.homes, self.shelf.folder());
+        let is_held = state.claim.as_ref().is_none_or(|claim| homes.hold(claim));
+        if state.is_settled && is_held {
             return Ok(());
         }
-        if !self.checkpoint.homes.has(&self.folder)
-            && let Some((newest, _)) = folder::files(&self.folder)?.last()
-        {
+        let claim = match self.checkpoint.strategy().rank() {
+            0 => homes.claim(folder).map(Some),
+            _ => Ok(None),
+        };
+        let is_home = state.anew || homes.has(folder);
+        if !is_home && let Some(newest) = self.shelf.files()?.pop() {
             return Err(Error::precondition(format!(
-                "manager: '{}' has checkpoints already, the newest of step {newest}, and this checkpoint \
+                "manager: '{}' has checkpoints already, the newest of step {}, and this checkpoint \
                  neither was restored from one of them nor is the first that is saved there; they would \
                  count as one training. To go on from them, restore the newest or the best first; to start \
                  fresh, name another folder, or set options.start_fresh, which moves them to a folder of \
                  their own",
-                self.folder.display()
+                folder.path().display(),
+                newest.step
             )));
         }
-        self.checkpoint.homes.add(&self.folder);
-        state.folder_claimed = true;
+        state.claim = claim?;
+        if !state.anew {
+            self.shelf.look()?;
+            if !is_home {
+                homes.add(folder.identity().clone());
+            }
+        }
+        state.is_settled = true;
         Ok(())
     }
 
@@ -168,18 +230,18 @@ impl Manager {
         }
         let strategy = self.checkpoint.strategy();
         let moved = match strategy.rank() {
-            0 => folder::set_aside(&self.folder),
+            0 => folder::set_aside(self.shelf.folder().path()),
             _ => Ok(None),
         };
         let what = &"making room for a new training";
         let (target, _) = strategy.any_rank(what, ("the step", step), moved, |_| false)?;
-        self.checkpoint.homes.add(&self.folder);
-        (state.folder_claimed, state.anew) = (true, false);
+        self.checkpoint.homes.add(self.shelf.folder().identity().clone());
+        state.anew = false;
         // The sink is the caller's code, which may call the manager, so it is called without the lock.
         drop(state);
         if let Some(target) = target {
             log::log(Level::Info, || {
-                let (folder, target) = (self.folder.display(), target.display());
+                let (folder, target) = (self.shelf.folder().path().display(), target.display());
                 format!(
                     "the checkpoints that were in '{folder}' are in '{target}' now: training starts fresh"
                 )
@@ -188,13 +250,12 @@ impl Manager {
         Ok(())
     }
 
-    /// The files of this training with their steps, in the order of the steps. Waits for files on their way to the
-    /// disk.
-    fn files(&self) -> Result<Vec<(u64, PathBuf)>> {
+    /// The files of this training, in the order in which they were saved. Waits for files on their way to the disk.
+    fn files(&self) -> Result<Vec<StepFile>> {
         self.wait()?;
         match self.state.lock().anew {
             true => Ok(Vec::new()),
-            false => folder::files(&self.folder),
+            false => self.shelf.files(),
         }
     }
 
@@ -215,27 +276,29 @@ impl Manager {
         }
     }
 
-    /// The step of the newest file, if there is one. Waits for files on their way to the disk.
+    /// The step of the newest file, the one that was saved last, if there is one. Waits for files on their way to the
+    /// disk.
     pub fn latest(&self) -> Result<Option<u64>> {
-        Ok(self.files()?.pop().map(|(step, _)| step))
+        Ok(self.files()?.pop().map(|file| file.step))
     }
 
     /// The step of the file with the best metric, if a file has a metric. A damaged file is skipped, as by
     /// [`Manager::restore_latest`].
     pub fn best(&self) -> Result<Option<u64>> {
-        let (larger, strict) =
-            (self.options.larger_is_better, self.checkpoint.strategy().is_strict());
-        Ok(folder::rated(&self.files()?, larger, strict)?.first().copied())
+        let is_strict = self.checkpoint.strategy().is_strict();
+        Ok(self.shelf.rated(&self.files()?, is_strict)?.first().copied())
     }
 
-    /// The steps of all files, in order.
+    /// The steps of all files, in their order.
     pub fn steps(&self) -> Result<Vec<u64>> {
-        Ok(self.files()?.into_iter().map(|(step, _)| step).collect())
+        let mut steps: Vec<u64> = self.files()?.into_iter().map(|file| file.step).collect();
+        steps.sort_unstable();
+        Ok(steps)
     }
 
-    /// The path of the file of a step, whether it exists or not.
+    /// The path of the file of a step, whether it exists or not. It is absolute.
     pub fn path(&self, step: u64) -> PathBuf {
-        path_of(&self.folder, step)
+        self.shelf.path_of(step)
     }
 
     /// Restores the file with the best metric, and returns its step; `None` if no file has a metric.
@@ -248,25 +311,25 @@ impl Manager {
         Ok(best)
     }
 
-    /// Restores the newest file, and returns its step; `None` if there is no file. A damaged file is skipped with a
+    /// Restores the newest file, the one that was saved last, and returns its step; `None` if there is no file. A damaged file is skipped with a
     /// warning, and the one before it is used. If all are damaged, or if the process is strict, returns DATA_LOSS. Any
     /// other failure, such as a file that the system does not open, is returned.
     pub fn restore_latest(&self) -> Result<Option<u64>> {
-        let newest = |files: &Vec<(u64, PathBuf)>| files.last().map(|(step, _)| *step);
+        let newest = |files: &Vec<StepFile>| files.last().map(|file| file.step);
         let files = self.agreed("newest", self.files(), newest)?;
         let (strategy, mut damage) = (self.checkpoint.strategy(), None);
-        for (step, path) in files.into_iter().rev() {
+        for StepFile { step, path } in files.into_iter().rev() {
             let Err(error) = self.checkpoint.restore(&path) else {
                 self.note_file(step);
                 return Ok(Some(step));
             };
             // One rank may have found damage while another one was refused by the system.
-            let is_final = !folder::may_pass_over(&error, strategy.is_strict());
+            let is_final = !shelf::may_pass_over(&error, strategy.is_strict());
             let what = &"what became of a checkpoint";
             if strategy.any_rank(what, ("the step", step), Ok(()), |()| is_final)?.1 {
                 return Err(error);
             }
-            folder::pass_over(&error);
+            shelf::pass_over(&error);
             damage = Some(error);
         }
         damage.map_or(Ok(None), Err)
@@ -280,7 +343,8 @@ impl Manager {
         step: impl FnOnce(&T) -> Option<u64>,
     ) -> Result<T> {
         let agreed = found.as_ref().ok().and_then(step).map_or(0, |step| step + 1);
-        let what = format_args!("the {which} checkpoint in '{}'", self.folder.display());
+        let what =
+            format_args!("the {which} checkpoint in '{}'", self.shelf.folder().path().display());
         let agreed = ("the step of that checkpoint", agreed);
         let (found, _) = self.checkpoint.strategy().any_rank(&what, agreed, found, |_| false)?;
         Ok(found)
@@ -295,13 +359,16 @@ impl Manager {
 
 impl std::fmt::Debug for Manager {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "manager of '{}'", self.folder.display())
+        write!(formatter, "manager of '{}'", self.shelf.folder().path().display())
     }
 }
 
-fn note(step: u64, metric: Option<f64>) -> Map<String, Json> {
+fn note(step: u64, metric: Option<f64>, save_number: Option<u64>) -> Map<String, Json> {
     let mut saved = Map::new();
     saved.insert("step".into(), json!(step));
+    if let Some(save_number) = save_number {
+        saved.insert(NUMBER.into(), json!(save_number));
+    }
     if let Some(metric) = metric {
         saved.insert("metric".into(), number(metric));
     }

@@ -7,7 +7,9 @@
 //!   `loading`: reading many at once. [`numbers`]: numbers in a header.
 //! - `objects`: variables, optimizers, gradients, metrics, the caller's tensors and numbers.
 //! - [`bundle`]: the objects that are saved and restored together. `saving`: how they are saved.
-//! - [`manager`]: which files are kept, `folder`: their names, and `background`: the writing thread.
+//! - [`manager`]: saves and restores in a folder. `shelf`: which files are there, in which order, and which are kept;
+//!   `folder`: their names; `held_folder`: the folder itself, whatever its path leads to later; `homes`: which training
+//!   saves there; `background`: the writing thread.
 //! - [`weight_files`]: variables alone, from files of any program.
 //! - [`arrays`]: single tensors as NumPy's files.
 //!
@@ -19,6 +21,8 @@ mod background;
 pub mod bundle;
 mod folder;
 mod header;
+mod held_folder;
+mod homes;
 mod loading;
 pub mod manager;
 mod manager_options;
@@ -29,6 +33,7 @@ mod parts;
 pub mod reader;
 pub mod saveable;
 mod saving;
+mod shelf;
 mod snapshot;
 mod wanted;
 pub mod weight_files;

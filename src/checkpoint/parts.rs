@@ -8,8 +8,8 @@
 //! save.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use crate::checkpoint::atomic::{folder_of, remove_left_over};
 use crate::error::{Error, Result};
@@ -52,12 +52,20 @@ pub(super) fn parts_of(path: &Path) -> impl Iterator<Item = (u64, PathBuf)> {
 }
 
 /// Removes the parts of the checkpoint at `path` whose save has a number that `unwanted` accepts, and files that killed
-/// ranks have left. Errors are ignored, because the next save tries again.
-pub(super) fn remove_parts(path: &Path, unwanted: impl Fn(u64) -> bool) {
+/// ranks have left. Returns the last error of one that could not be removed, with its path; the next save tries again.
+pub(super) fn remove_parts(
+    path: &Path,
+    unwanted: impl Fn(u64) -> bool,
+) -> Option<(PathBuf, io::Error)> {
+    let mut left = None;
     for (_, file) in parts_of(path).filter(|(number, _)| unwanted(*number)) {
-        let _ = fs::remove_file(file);
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => left = Some((file, error)),
+            _ => {}
+        }
     }
     remove_left_over(folder_of(path), |name| save_of(path, Path::new(name)).is_some_and(&unwanted));
+    left
 }
 
 /// The number of the save to which `file` belongs, if it is a part of a checkpoint at `path`.

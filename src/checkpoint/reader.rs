@@ -62,6 +62,11 @@ impl CheckpointFile {
         Ok(file)
     }
 
+    /// What a manager has noted in the file at `path`, whether its parts are there or not.
+    pub(super) fn notes_at(path: &Path) -> Result<Map<String, Json>> {
+        Ok(CheckpointFile::open_one(path)?.own.map(|own| own.saved).unwrap_or_default())
+    }
+
     /// Checks that all parts have the tensors that the file says they have.
     fn check_shardings(&self) -> Result<()> {
         let divided = self.own.iter().flat_map(|own| &own.divided);

@@ -10,7 +10,7 @@ use crate::checkpoint::{Manager, ManagerOptions};
     max_to_keep = 5, every_steps = 1, every_seconds = UMBO_INFINITE as f64
 )]
 pub struct umbo_checkpoint_manager_options {
-    /// How many of the newest are kept; at least 1.
+    /// How many of the newest, those that were saved last, are kept; at least 1.
     pub max_to_keep: i64,
     /// How many of those with the best metric are kept beside the newest.
     pub max_best_to_keep: i64,
@@ -35,9 +35,13 @@ pub struct umbo_checkpoint_manager_options {
 /// @param[in] folder Made if it is not there.
 /// @return UMBO_OK, or what the system says.
 ///
-/// A folder is for one training, and one manager writes to it at a time. If it has checkpoints, a
-/// manager saves only if its checkpoint was restored from one of them. So a program that may be started
-/// again calls umbo_checkpoint_manager_restore_latest() first.
+/// The folder is the one that the path names now: a later change of the working directory or of a link
+/// has no effect.
+///
+/// A folder is for one training, and one process saves to it at a time: the first save locks it, until
+/// the manager is released or the process ends. If it has checkpoints, a manager saves only if its
+/// checkpoint was restored from one of them. So a program that may be started again calls
+/// umbo_checkpoint_manager_restore_latest() first.
 #[c_call(out(manager), text(folder), options(options), get(checkpoint))]
 pub fn umbo_checkpoint_manager_create(
     checkpoint: *mut umbo_checkpoint,
@@ -71,9 +75,13 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
 /// @param[in] metric What the best are the best by; NaN is never among them. NULL: none.
 /// @param[in] force 1: saves in any case. 0: if one is due.
 /// @param[out] saved 1: it was saved. 0: none was due. May be NULL.
-/// @return As umbo_checkpoint_save(), also for an earlier checkpoint that could not be written; the
-///   message names its step. UMBO_STATUS_FAILED_PRECONDITION: also if the folder has checkpoints of
-///   another training.
+/// @return As umbo_checkpoint_save(). UMBO_STATUS_FAILED_PRECONDITION: also if the folder has
+///   checkpoints of another training, if another process saves there, or if another folder has taken
+///   its place. Also the failure of an earlier asynchronous checkpoint that no call has returned yet;
+///   the message names its step. This call has done its work then, and `saved` says whether it saved.
+///
+/// The checkpoint is saved if its file is in place. An old file that cannot be removed then is a warning
+/// in the log, once; the other files are removed, and later saves try again.
 ///
 /// Copies the state between two steps. An asynchronous call returns then; it waits first if a copy is
 /// on its way to the disk already.
@@ -89,7 +97,9 @@ pub fn umbo_checkpoint_manager_save(
 ) {
     // SAFETY: the caller gives NULL or a number.
     let metric = unsafe { metric.as_ref() }.copied();
-    saved.write(manager.save(step, metric, force)?.into());
+    let outcome = manager.save_telling(step, metric, force)?;
+    saved.write(outcome.saved.into());
+    outcome.into_result()?;
 }
 
 /// Waits until all checkpoints are on the disk.
@@ -100,7 +110,8 @@ pub fn umbo_checkpoint_manager_wait(manager: *mut umbo_checkpoint_manager) {
     manager.wait()
 }
 
-/// Restores the newest checkpoint that is not damaged. Damaged ones are logged as warnings.
+/// Restores the newest checkpoint that is not damaged. Damaged ones are logged as warnings. The newest is
+/// the one that was saved last, whatever its step: after going back to an earlier one, too.
 ///
 /// @param[out] step Its step, or UMBO_NONE: there is none, and nothing has changed.
 /// @return As umbo_checkpoint_restore(). UMBO_STATUS_DATA_LOSS: all are damaged, or one is and the
@@ -118,6 +129,9 @@ pub fn umbo_checkpoint_manager_restore_latest(
 /// Restores the checkpoint with the best metric, as umbo_checkpoint_manager_restore_latest() does.
 ///
 /// @param[out] step Its step, or UMBO_NONE: none has a metric, and nothing has changed.
+///
+/// Newer checkpoints stay until they are not kept any more. Those that are saved from here on are newer
+/// than they are.
 #[c_call(out(step), get(manager))]
 pub fn umbo_checkpoint_manager_restore_best(manager: *mut umbo_checkpoint_manager, step: *mut i64) {
     step.write(step_or_none(manager.restore_best()?));
@@ -142,7 +156,7 @@ fn step_or_none(step: Option<u64>) -> i64 {
     step.map_or(UMBO_NONE, |step| step as i64)
 }
 
-/// Gets the path of the checkpoint of a step, whether it is there or not.
+/// Gets the absolute path of the checkpoint of a step, whether it is there or not.
 #[c_call(out(length), buffer(buffer, capacity), natural(step), get(manager))]
 pub fn umbo_checkpoint_manager_path(
     manager: *const umbo_checkpoint_manager,
@@ -152,6 +166,8 @@ pub fn umbo_checkpoint_manager_path(
     length: *mut usize,
 ) {
     let path = manager.path(step);
-    let path = path.to_str().ok_or_else(|| Error::Internal("a path is not a text".into()))?;
+    let path = path.to_str().ok_or_else(|| {
+        Error::Unimplemented(format!("manager: the path '{}' is not UTF-8", path.display()))
+    })?;
     buffer.write(path, length)
 }

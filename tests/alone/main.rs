@@ -28,6 +28,7 @@ mod input_thread_failures;
 mod input_threads;
 mod input_warnings;
 mod log_messages;
+mod managed_folders;
 mod many_handles;
 mod name_lifetimes;
 mod no_polling;

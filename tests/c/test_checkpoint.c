@@ -231,11 +231,51 @@ static void a_save_inside_of_a_save(void) {
     }
 }
 
+/* A call that returns the failure of an earlier checkpoint has saved its own, and says so. */
+static void an_earlier_failure_is_returned_by_a_call_that_saves(void) {
+    umbo_checkpoint_manager_options options = UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT;
+    umbo_checkpoint_manager *manager, *in_the_way;
+    char blocked[4096], path[4096];
+    struct model m;
+    size_t length = 0;
+    int64_t step = 0, messages = 0;
+    int32_t saved = 0;
+    make(&m, 1);
+    options.asynchronous = 1;
+    CHECK_OK(umbo_checkpoint_manager_create(m.checkpoint, "test_checkpoint_earlier", &options, &manager));
+    CHECK_OK(umbo_checkpoint_manager_path(manager, 3, path, sizeof(path), &length));
+    /* A folder where the file would be. */
+    CHECK_OK(umbo_checkpoint_manager_save(manager, 1, NULL, 1, &saved));
+    CHECK_OK(umbo_checkpoint_manager_path(manager, 2, blocked, sizeof(blocked), &length));
+    CHECK_OK(umbo_checkpoint_manager_create(m.checkpoint, blocked, NULL, &in_the_way));
+    umbo_checkpoint_manager_release(in_the_way);
+    expect_messages(&messages);
+    CHECK_OK(umbo_checkpoint_manager_save(manager, 2, NULL, 1, &saved));
+    CHECK(saved == 1);
+    saved = 0;
+    CHECK_FAILS(umbo_checkpoint_manager_save(manager, 3, NULL, 1, &saved), UMBO_STATUS_INVALID_ARGUMENT,
+                "the checkpoint of step 2, in the background (that of step 3");
+    CHECK(saved == 1);
+    CHECK_OK(umbo_checkpoint_manager_wait(manager));
+    expect_no_messages();
+    CHECK(messages == 1);
+    CHECK(remove(blocked) == 0);
+    CHECK_OK(umbo_checkpoint_manager_latest(manager, &step));
+    CHECK(step == 3);
+    CHECK(remove(path) == 0);
+    CHECK_OK(umbo_checkpoint_manager_path(manager, 1, path, sizeof(path), &length));
+    CHECK(remove(path) == 0);
+    CHECK(remove("test_checkpoint_earlier") == 0);
+    umbo_checkpoint_manager_release(manager);
+    release(&m);
+}
+
 int main(void) {
     int32_t replicas;
     for (replicas = 1; replicas <= 3; replicas++) goes_on_from_a_file(replicas);
     state_is_set();
     a_save_inside_of_a_save();
+    an_earlier_failure_is_returned_by_a_call_that_saves();
     CHECK(remove(file) == 0);
     return finish();
 }

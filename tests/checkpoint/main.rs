@@ -11,6 +11,7 @@ mod mismatches;
 mod places;
 mod refused;
 mod resume;
+mod rotation;
 mod scene;
 mod states;
 mod weights;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use umbo::checkpoint::{Manager, ManagerOptions, Number};
-use umbo::error::Status;
+use umbo::error::{Error, Status};
 
 use crate::scene::{Feature, Folder, Scene, bytes};
 
@@ -118,24 +118,52 @@ fn a_damaged_file_is_passed_over() {
     assert_eq!(manager.restore_latest().unwrap_err().status(), Status::DataLoss);
 }
 
-/// A failure in the background is told by the next call, once, and the next checkpoint is written.
+/// A failure in the background is told by the next call, once. A call that saves has saved then.
 #[test]
 fn failures_in_the_background_are_told() {
     let folder = Folder::new();
     let scene = Scene::new("sgd", Feature::Plain, 1);
-    let options = ManagerOptions { asynchronous: true, ..Default::default() };
+    let options =
+        ManagerOptions { asynchronous: true, every_steps: Some(100), ..Default::default() };
     let manager = manager(&scene, &folder, options);
-    let (there, away) = (folder.path("checkpoints"), folder.path("away"));
+    let is_of_step_7 = |error: &Error| {
+        assert_eq!(error.status(), Status::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("step 7"), "{error}");
+    };
     manager.save(6, None, true).unwrap();
-    manager.wait().unwrap();
-    fs::rename(&there, &away).unwrap();
+    fs::create_dir(manager.path(7)).unwrap();
     manager.save(7, None, true).unwrap();
-    let error = manager.wait().unwrap_err();
-    assert_eq!(error.status(), Status::NotFound, "{error}");
-    assert!(error.to_string().contains("step 7"), "{error}");
+    is_of_step_7(&manager.wait().unwrap_err());
     manager.wait().unwrap();
-    fs::rename(&away, &there).unwrap();
-    manager.save(8, None, true).unwrap();
+    manager.save(7, None, true).unwrap();
+    // The next call saves, and tells it.
+    let told = manager.save_telling(8, None, true).unwrap();
+    assert!(told.saved);
+    let error = told.earlier_failure.unwrap();
+    is_of_step_7(&error);
+    assert!(error.to_string().contains("step 8 was copied"), "{error}");
+    manager.wait().unwrap();
+    assert!(manager.path(8).is_file());
+    // A call that fails itself leaves it to the next one.
+    manager.save(7, None, true).unwrap();
+    let refused = scene.strategy.run(
+        &|_| {
+            assert!(manager.save(9, None, true).is_err());
+            Ok(None)
+        },
+        None,
+    );
+    refused.unwrap();
+    let told = loop {
+        let told = manager.save_telling(9, None, false).unwrap();
+        assert!(!told.saved);
+        if told.earlier_failure.is_some() {
+            break told;
+        }
+    };
+    is_of_step_7(&told.into_result().unwrap_err());
+    manager.wait().unwrap();
+    fs::remove_dir(manager.path(7)).unwrap();
     assert_eq!(manager.latest().unwrap(), Some(8));
 }
 

@@ -5,8 +5,11 @@
 //! The functions below stand before the C library's, for the whole program, and fail on threads that ask for it.
 
 use std::cell::Cell;
-use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use umbo::checkpoint::arrays::{load_npy, load_npz, save_npy, save_npz};
 use umbo::checkpoint::{Manager, ManagerOptions, Number};
@@ -67,6 +70,45 @@ interposed! {
     mkdir(path: *const c_char, mode: c_uint) -> c_int, -1;
     write(file: c_int, from: *const c_void, bytes: usize) -> isize, -1;
     rename(from: *const c_char, to: *const c_char) -> c_int, -1;
+}
+
+/// The files that cannot be removed, for all threads.
+static STAYING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Whether the file can be removed from now on.
+pub fn set_removable(path: &Path, removable: bool) {
+    let mut staying = STAYING.lock().unwrap();
+    match removable {
+        true => staying.remove(path),
+        false => staying.insert(path.to_owned()),
+    };
+}
+
+/// SAFETY: as the C library's function of this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
+    // SAFETY: the path ends in a zero.
+    let name = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
+    let error = match STAYING.lock().unwrap().contains(name) {
+        true => Some(libc::EPERM),
+        false => fails().then(|| FAILING.get().1),
+    };
+    if let Some(error) = error {
+        // SAFETY: the thread's own errno.
+        unsafe { *libc::__errno_location() = error };
+        return -1;
+    }
+    // SAFETY: the path is the caller's; this removes a file as `unlink` does.
+    unsafe { libc::unlinkat(libc::AT_FDCWD, path, 0) }
+}
+
+/// Lets the call `at` of `operation` fail with this error. Returns `None` if there were fewer calls.
+pub fn with_failure<R>(at: u64, error: c_int, operation: impl FnOnce() -> R) -> Option<R> {
+    SEEN.set(0);
+    FAILING.set((at, error));
+    let came = operation();
+    FAILING.set((0, 0));
+    (SEEN.get() >= at).then_some(came)
 }
 
 /// Waits for no disk: nobody cuts the power here.
@@ -152,15 +194,9 @@ fn what_the_system_refuses_is_returned() {
         for (error, status) in ERRORS {
             for at in 1.. {
                 number(9);
-                SEEN.set(0);
-                FAILING.set((at, error));
-                let came = operation();
-                FAILING.set((0, 0));
                 let case =
                     || format!("{name}, call {at}, {}", std::io::Error::from_raw_os_error(error));
-                if SEEN.get() < at {
-                    break;
-                }
+                let Some(came) = with_failure(at, error, operation) else { break };
                 match came {
                     Ok(came) => assert_eq!(came, expected, "{}", case()),
                     Err(failure) => {
