@@ -14,8 +14,7 @@ pub fn shut_down() -> Result<()> {
     for (purpose, threads) in [
         (
             Purpose::Replica,
-            "replica threads: release their strategies, and let late callbacks return first \
-             (umbo_strategy_synchronize() waits for them)",
+            "replica threads: release their strategies, and let late callbacks return",
         ),
         (Purpose::Prefetch, "prefetching threads: release their iterators"),
         (Purpose::Checkpoint, "threads that write checkpoints: release their managers"),

@@ -97,7 +97,8 @@ pub fn umbo_set_worker_count(count: i64) {
 /// Ends the threads that no object needs, and frees memory that the library keeps for reuse.
 ///
 /// @return UMBO_STATUS_FAILED_PRECONDITION: strategies or iterators have threads (the message says how many; release them
-///   first), or another call uses the threads. Then none has ended.
+///   first, and before that umbo_strategy_synchronize() waits for late callbacks), or another call uses the threads. Then
+///   none has ended.
 ///
 /// It is meant for programs that look for leaks, and for plugins before they are unloaded. It waits until the threads
 /// have ended and GPUs have finished what was queued. Later calls start threads again.

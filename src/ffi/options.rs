@@ -218,7 +218,8 @@ mod tests {
     // SAFETY: `repr(C)`, `struct_size` first, numbers.
     unsafe impl Extensible for Example {
         fn check_arrays(&self, argument: &'static str) -> Result<()> {
-            check_array(argument, ("array", self.second == 13.0, false), ("first", self.first))
+            // What is 13 is an array.
+            check_array(argument, ("array", self.second != 13.0, true), ("first", self.first))
         }
     }
 
@@ -235,17 +236,22 @@ mod tests {
 
     #[test]
     fn an_array_and_its_count_belong_together() {
-        // What is 13 is NULL here.
-        let of = |first: usize, second: f64| read_words(&[24, first, second.to_bits() as usize]);
-        assert!(of(2, 1.0).is_ok() && of(0, 13.0).is_ok());
+        let array = 13_f64.to_bits() as usize;
+        assert!(read_words(&[24, 2, array]).is_ok());
+        let problem = read_words(&[24, 0, array]).unwrap_err().to_string();
+        assert!(
+            problem.starts_with("options.first: is 0, but options.array is given"),
+            "{problem}"
+        );
+        let absent = |is_optional, count| {
+            check_array("options", ("array", true, is_optional), ("first", count))
+        };
+        assert!(absent(true, 2).is_ok() && absent(false, 0).is_ok());
+        let problem = absent(false, 2).unwrap_err().to_string();
+        assert!(problem.starts_with("options.array: is NULL, but options.first is 2"), "{problem}");
         // A negative count is for the function to refuse.
-        assert!(of(usize::MAX, 1.0).is_ok() && of(usize::MAX, 13.0).is_ok());
-        let refused = |first, second| of(first, second).unwrap_err().to_string();
-        assert!(refused(0, 1.0).starts_with("options.first: is 0, but options.array is given"));
-        assert!(refused(2, 13.0).starts_with("options.array: is NULL, but options.first is 2"));
-        let absent =
-            |is_optional| check_array("options", ("array", true, is_optional), ("first", 2));
-        assert!(absent(true).is_ok() && absent(false).is_err());
+        assert!(absent(false, -1).is_ok());
+        assert!(check_array("options", ("array", false, false), ("first", -1)).is_ok());
     }
 
     #[test]

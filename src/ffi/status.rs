@@ -306,12 +306,17 @@ pub unsafe extern "C" fn umbo_set_last_error(
             message[..message.floor_char_boundary(LONGEST_MESSAGE)].to_owned()
         };
         release_left_behind(destroy);
-        set_by_program(status, message, payload)
+        set_by_program("umbo_set_last_error", status, message, payload)
     })
 }
 
-/// Makes the failure of a callback the thread's last error and returns its status.
-fn set_by_program(status: umbo_status, message: String, payload: UserData) -> umbo_status {
+/// Makes the failure of a callback, of which `function` is told, the thread's last error and returns its status.
+fn set_by_program(
+    function: &'static str,
+    status: umbo_status,
+    message: String,
+    payload: UserData,
+) -> umbo_status {
     // What a function of the library said, and the callback only passes on, has its name already.
     let (name, message) = match message.split_once(": ") {
         Some((name, rest)) if is_function_name(name) => (Some(name.to_owned()), rest.to_owned()),
@@ -320,7 +325,7 @@ fn set_by_program(status: umbo_status, message: String, payload: UserData) -> um
     let (status, message) = match Status::from_code(status) {
         Some(Status::Ok) => {
             let error = invalid!("status", "UMBO_OK is no failure");
-            return set("umbo_set_last_error", error);
+            return set(function, error);
         }
         Some(known) if message.is_empty() => {
             (known, format!("the callback failed with {}", known.name()))

@@ -76,19 +76,17 @@ fn run(step: &Json, environment: &Environment<'_>) -> Given {
 fn reduce(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
     let value = operand(step, environment)?;
-    let axes = match &step["axis"] {
-        Json::Null => None,
+    let axes: Vec<i32> = match &step["axis"] {
+        Json::Null => Vec::new(),
         Json::Array(_) => {
-            let axes = fields::integers(step, "axis")?;
-            Some(axes.into_iter().map(|axis| axis as i32).collect())
+            fields::integers(step, "axis")?.into_iter().map(|axis| axis as i32).collect()
         }
-        _ => Some(vec![fields::small_integer(step, "axis")?]),
+        _ => vec![fields::small_integer(step, "axis")?],
     };
     let mut options: umbo_reduce_options = Default::default();
-    // An empty list of axes is another thing than none, so it needs an address.
-    let place = [0i32];
-    if let Some(axes) = &axes {
-        options.axes = if axes.is_empty() { place.as_ptr() } else { axes.as_ptr() };
+    // Without axes there is no list of them.
+    if !axes.is_empty() {
+        options.axes = axes.as_ptr();
         options.axis_count = axes.len() as i64;
     }
     let op = reduce_op(step)?;
