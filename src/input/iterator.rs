@@ -244,14 +244,15 @@ impl PassIterator {
     /// ahead of the consumer do not count. The text is JSON and names the stages of the pipeline. Its numbers are for
     /// [`PassIterator::restore_position`].
     ///
-    /// FAILED_PRECONDITION as for [`PassIterator::next`].
+    /// FAILED_PRECONDITION as for [`PassIterator::next`]. RESOURCE_EXHAUSTED if there is no memory for it, or if it is
+    /// very large, which it may be while elements fail that others are held with.
     pub fn save_position(&self) -> Result<String> {
         self.check_context()?;
         let mut state = StateWriter::default();
         let (_inside, work) = self.take("asked for its position")?;
         work.save(&mut state);
         drop(work);
-        Ok(position_text::write(&self.description(), state.numbers()))
+        position_text::write(&self.description(), state.numbers()?)
     }
 
     /// Goes to a position that [`PassIterator::save_position`] has returned, of this iterator or of another one of the

@@ -46,7 +46,7 @@ impl Place {
 
     /// Begins another round of `input`, as if it was at this place.
     pub(super) fn restart<T>(&self, input: &mut dyn Pass<T>) -> Result<()> {
-        let mut rounds = self.rounds.reader();
+        let mut rounds = self.rounds.reader()?;
         input.go_back(&mut rounds)?;
         rounds.end()?;
         input.restart()

@@ -12,26 +12,47 @@ use crate::tensor::origin::BatchSource;
 /// because restoring it would not end.
 pub(super) const MOST_AGAIN: u64 = 1 << 36;
 
-/// The position of a pass at some moment.
+/// The largest number of numbers of a position. One with more comes of many elements that failed while others were
+/// held, and is refused.
+const MOST_NUMBERS: usize = 1 << 22;
+
+/// The position of a pass at some moment. Its memory may be refused: then it is incomplete, and so is each position
+/// into which it is copied. Only saving such a position fails, not the iteration.
 #[derive(Default)]
 pub(super) struct StateWriter {
     numbers: Vec<u64>,
+    /// Whether numbers are missing.
+    is_incomplete: bool,
 }
 
 impl StateWriter {
     /// An empty state with memory for what is written later for the same pass as `other`, when items are held.
     pub(super) fn with_room_of(other: &StateWriter) -> StateWriter {
         // A replay log writes two more numbers than at the beginning. If still more are written, memory is added then.
-        StateWriter { numbers: Vec::with_capacity(2 * other.numbers.len() + 16) }
+        let mut state = StateWriter::default();
+        // If this fails, memory is requested again when something is written.
+        let _ = state.numbers.try_reserve_exact(2 * other.numbers.len() + 16);
+        state
     }
 
     /// Makes it empty, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.numbers.clear();
+        self.is_incomplete = false;
     }
 
     pub(super) fn push(&mut self, number: u64) {
-        self.numbers.push(number);
+        if self.has_room(1) {
+            self.numbers.push(number);
+        }
+    }
+
+    /// Makes room for `more` numbers. Without it, the position is incomplete.
+    fn has_room(&mut self, more: usize) -> bool {
+        let fits = more <= MOST_NUMBERS.saturating_sub(self.numbers.len())
+            && self.numbers.try_reserve(more).is_ok();
+        self.is_incomplete |= !fits;
+        !self.is_incomplete
     }
 
     pub(super) fn push_flag(&mut self, flag: bool) {
@@ -43,7 +64,9 @@ impl StateWriter {
         let place = self.numbers.len();
         self.push(0);
         write(self);
-        self.numbers[place] = (self.numbers.len() - place - 1) as u64;
+        if !self.is_incomplete {
+            self.numbers[place] = (self.numbers.len() - place - 1) as u64;
+        }
     }
 
     /// Adds another state, as [`StateWriter::nest`] does.
@@ -53,7 +76,14 @@ impl StateWriter {
 
     /// Adds the numbers of another state, without its length.
     pub(super) fn extend(&mut self, other: &StateWriter) {
-        self.numbers.extend_from_slice(&other.numbers);
+        self.is_incomplete |= other.is_incomplete;
+        self.extend_from(&other.numbers);
+    }
+
+    fn extend_from(&mut self, numbers: &[u64]) {
+        if self.has_room(numbers.len()) {
+            self.numbers.extend_from_slice(numbers);
+        }
     }
 
     /// Copies `other`.
@@ -65,16 +95,23 @@ impl StateWriter {
     /// Copies what `from` has not read yet.
     pub(super) fn read(&mut self, from: &StateReader<'_>) {
         self.clear();
-        self.numbers.extend_from_slice(from.rest);
+        self.extend_from(from.rest);
     }
 
-    pub(super) fn numbers(&self) -> &[u64] {
-        &self.numbers
+    /// What was written. RESOURCE_EXHAUSTED if numbers are missing.
+    pub(super) fn numbers(&self) -> Result<&[u64]> {
+        match self.is_incomplete {
+            false => Ok(&self.numbers),
+            true => Err(Error::ResourceExhausted(format!(
+                "memory for a position in the input, or it has more than {MOST_NUMBERS} numbers, as when many elements \
+                 fail; a position that is saved a few elements later may be small"
+            ))),
+        }
     }
 
     /// Whether it equals what `from` has not read yet.
     pub(super) fn is(&self, from: &StateReader<'_>) -> bool {
-        self.numbers == from.rest
+        !self.is_incomplete && self.numbers == from.rest
     }
 }
 
@@ -129,8 +166,8 @@ impl Rounds {
     }
 
     /// A reader of what was written.
-    pub(super) fn reader(&self) -> StateReader<'_> {
-        StateReader::new(self.numbers.numbers())
+    pub(super) fn reader(&self) -> Result<StateReader<'_>> {
+        self.numbers.numbers().map(StateReader::new)
     }
 
     /// The rounds of all shuffles in one number.
@@ -263,7 +300,7 @@ mod tests {
         state.push(3);
         state.nest(|state| state.push(5));
         state.append(&inner);
-        let mut reader = StateReader::new(state.numbers());
+        let mut reader = StateReader::new(state.numbers().unwrap());
         assert_eq!(reader.number().unwrap(), 3);
         let mut nested = reader.nested().unwrap();
         assert!(nested.end().is_err());
@@ -275,6 +312,24 @@ mod tests {
         assert!(nested.flag().unwrap() && !inner.is(&nested));
         reader.end().unwrap();
         assert!(reader.number().is_err());
+    }
+
+    #[test]
+    fn a_position_that_is_too_large_is_incomplete_wherever_it_is_copied() {
+        let (mut large, mut other) = (StateWriter::default(), StateWriter::default());
+        (0..MOST_NUMBERS).for_each(|_| large.push(0));
+        assert!(large.numbers().is_ok());
+        other.nest(|other| other.extend(&large));
+        assert!(other.numbers().is_err());
+        large.push(0);
+        let mut third = StateWriter::default();
+        third.append(&large);
+        third.push(1);
+        let refused = third.numbers().unwrap_err();
+        assert_eq!(refused.status(), crate::error::Status::ResourceExhausted);
+        third.clear();
+        third.push(1);
+        assert_eq!(third.numbers().unwrap(), [1]);
     }
 
     #[test]

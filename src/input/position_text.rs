@@ -4,26 +4,48 @@
 //! checksum of the stages and the numbers. The descriptions reveal a position of another pipeline; the checksum, one
 //! that was damaged or edited.
 
-use serde_json::{Value as Json, json};
+use std::io::{self, Write};
 
+use serde_json::Value as Json;
+
+use crate::error::memory::exhausted;
 use crate::error::{Error, Result};
 use crate::input::position::Description;
 use crate::text::shortened;
 
 /// The version of the format.
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 
-/// The text for a position in a pipeline.
-pub(super) fn write(pipeline: &Description, numbers: &[u64]) -> String {
-    let stages = pipeline.stages();
+/// The text for a position in a pipeline. RESOURCE_EXHAUSTED if there is no memory for it.
+pub(super) fn write(pipeline: &Description, numbers: &[u64]) -> Result<String> {
+    let mut text = Text(Vec::new());
+    write_to(&mut text, pipeline.stages(), numbers)
+        .map_err(|_| exhausted(numbers.len(), "numbers of a position as a text"))?;
+    String::from_utf8(text.0).map_err(|_| Error::Internal("a text that is not UTF-8".into()))
+}
+
+fn write_to(text: &mut Text, stages: &[String], numbers: &[u64]) -> io::Result<()> {
     let checksum = checksum(stages, numbers);
-    json!({
-        "iterator_position": VERSION,
-        "pipeline": stages,
-        "numbers": numbers,
-        "checksum": checksum,
-    })
-    .to_string()
+    write!(text, r#"{{"checksum":"{checksum}","iterator_position":{VERSION},"numbers":"#)?;
+    serde_json::to_writer(&mut *text, numbers)?;
+    text.write_all(br#","pipeline":"#)?;
+    serde_json::to_writer(&mut *text, stages)?;
+    text.write_all(b"}")
+}
+
+/// A text whose memory may be refused.
+struct Text(Vec<u8>);
+
+impl Write for Text {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_reserve(bytes.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The numbers in a text that was written for a pipeline like `pipeline`.
@@ -109,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_first_difference_is_named() {
-        let saved = write(&pipeline(&["batch(3)", "map", "range(5)"]), &[1, 2]);
+        let saved = write(&pipeline(&["batch(3)", "map", "range(5)"]), &[1, 2]).unwrap();
         let refused = |stages: &[&str]| read(&saved, &pipeline(stages)).unwrap_err().to_string();
         let message = refused(&["batch(3)", "shuffle", "range(5)"]);
         assert!(
@@ -125,15 +147,15 @@ mod tests {
     #[test]
     fn other_texts_are_refused() {
         let own = pipeline(&["range(5)"]);
-        let saved = write(&own, &[1, u64::MAX]);
+        let saved = write(&own, &[1, u64::MAX]).unwrap();
         assert_eq!(read(&saved, &own).unwrap(), [1, u64::MAX]);
         let deep = "[".repeat(100_000);
         for text in ["", "{}", "null", "7", "[]", &deep, &saved[..saved.len() - 1]] {
             assert!(read(text, &own).is_err(), "{text:.40}");
         }
         for (from, to) in [
-            ("\"iterator_position\":4", "\"iterator_position\":1"),
-            ("\"iterator_position\":4", "\"iterator_position\":\"1\""),
+            ("\"iterator_position\":5", "\"iterator_position\":1"),
+            ("\"iterator_position\":5", "\"iterator_position\":\"1\""),
             ("[1,", "[2,"),
             ("[1,", "[-1,"),
             ("[1,", "[1.5,"),
@@ -161,14 +183,14 @@ mod tests {
         ) {
             let stages: Vec<&str> = stages.iter().map(String::as_str).collect();
             let own = pipeline(&stages);
-            prop_assert_eq!(read(&write(&own, &numbers), &own).unwrap(), numbers);
+            prop_assert_eq!(read(&write(&own, &numbers).unwrap(), &own).unwrap(), numbers);
         }
 
         /// A damaged text is refused, unless its meaning is unchanged, as with other spaces or escapes.
         #[test]
         fn damage_is_noticed(place in 0usize..10_000, with in any::<u8>()) {
             let own = pipeline(&["batch(3)", "range(5)"]);
-            let mut bytes = write(&own, &[3, 1, 4, 1, 5]).into_bytes();
+            let mut bytes = write(&own, &[3, 1, 4, 1, 5]).unwrap().into_bytes();
             let place = place % bytes.len();
             bytes[place] = with;
             if let Ok(text) = String::from_utf8(bytes)

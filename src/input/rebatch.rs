@@ -340,11 +340,11 @@ mod tests {
         let next_after_restoring = |items: u64| {
             let mut state = StateWriter::default();
             // The turn, whether the rows have ended, the first row; then one segment, behind which the input is.
-            [0, 0, 0, 1, items].into_iter().for_each(|number| state.push(number));
+            [0, 0, 0, 1, items, 0].into_iter().for_each(|number| state.push(number));
             state.append(&beginning);
             [1, 0].into_iter().for_each(|number| state.push(number));
             let mut pass = batches.rebatch(&[3], false)?.start()?;
-            pass.restore(&mut StateReader::new(state.numbers()))?;
+            pass.restore(&mut StateReader::new(state.numbers()?))?;
             pass.next()
         };
         let batch = next_after_restoring(1).unwrap().unwrap();

@@ -3,9 +3,14 @@
 //! Some passes hold items that they have taken and not returned: the buffer of a shuffle, the batch that is being cut,
 //! a complete round for a cache. Items are not part of a position. Instead, the position contains from where in the
 //! input they came, so that they can be taken again. Items that failed in between are not taken again, because they
-//! might not fail now: a replay log begins a new segment after each failure.
+//! might not fail now: a replay log begins a new segment after each failure. A call that lacked memory is none: it has
+//! lost nothing, and the next one tries again.
+//!
+//! A segment that follows the one before is saved without its position, to which the items before lead. So a saved
+//! state has the state of its input once, and the position of a pipeline grows with its stages and does not multiply.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
+use crate::input::held::lacks_memory;
 use crate::input::pass::Pass;
 use crate::input::position::{MOST_AGAIN, StateReader, StateWriter, unfit};
 
@@ -25,6 +30,8 @@ pub(super) struct ReplayLog {
 struct Segment {
     from: StateWriter,
     items: u64,
+    /// Whether the input was at the end of the segment before when this one began.
+    follows: bool,
 }
 
 impl ReplayLog {
@@ -38,35 +45,39 @@ impl ReplayLog {
     /// The next item of `input`, which the pass then holds.
     pub(super) fn next<T>(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
         if !self.whole {
-            self.begin(input);
+            self.begin(input)?;
         }
         self.take(input)
     }
 
     /// The next item, in a segment of its own, so that the items before it can be forgotten.
     pub(super) fn next_apart<T>(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
-        self.begin(input);
+        self.begin(input)?;
         self.take(input)
     }
 
-    fn begin<T>(&mut self, input: &mut dyn Pass<T>) {
-        let unused = self.segments[..self.used].last().is_some_and(|last| last.items == 0);
-        let used = self.used + usize::from(!unused);
+    fn begin<T>(&mut self, input: &mut dyn Pass<T>) -> Result<()> {
+        let unused = self.segments[..self.used].last().filter(|last| last.items == 0);
+        let follows = self.whole && unused.is_none_or(|last| last.follows);
+        let used = self.used + usize::from(unused.is_none());
         if self.segments.len() < used {
+            memory::reserve(&mut self.segments, 1, "places of elements that are held")?;
             self.segments.push(Segment::default());
         }
         self.used = used;
         let last = &mut self.segments[used - 1];
-        last.items = 0;
+        (last.items, last.follows) = (0, follows);
         last.from.clear();
         input.save(&mut last.from);
+        Ok(())
     }
 
     fn take<T>(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
         // After a failure or a panic, a new segment begins.
         self.whole = false;
-        let item = input.next()?;
-        self.whole = true;
+        let next = input.next();
+        self.whole = next.is_ok() || lacks_memory(&next);
+        let item = next?;
         self.ended = item.is_none();
         self.segments[self.used - 1].items += u64::from(item.is_some());
         Ok(item)
@@ -102,13 +113,22 @@ impl ReplayLog {
 
     /// Saves from where the items came, and the present position of `input`.
     pub(super) fn save<T>(&self, input: &dyn Pass<T>, to: &mut StateWriter) {
-        to.push(self.used as u64);
-        for segment in &self.segments[..self.used] {
+        // An empty segment says no more than the present position, or than the segment that it follows.
+        let empty = self.segments[..self.used].last().filter(|last| last.items == 0);
+        let segments = &self.segments[..self.used - usize::from(empty.is_some())];
+        to.push(segments.len() as u64);
+        for (number, segment) in segments.iter().enumerate() {
+            let follows = number > 0 && segment.follows;
             to.push(segment.items);
-            to.append(&segment.from);
+            to.push_flag(follows);
+            if !follows {
+                to.append(&segment.from);
+            }
         }
-        to.push_flag(self.whole);
-        match self.whole {
+        let is_behind =
+            self.whole && !segments.is_empty() && empty.is_none_or(|empty| empty.follows);
+        to.push_flag(is_behind);
+        match is_behind {
             true => to.push_flag(self.ended),
             false => to.nest(|to| input.save(to)),
         }
@@ -125,15 +145,16 @@ impl ReplayLog {
         self.segments.clear();
         let mut taken = 0;
         for &(items, from) in &saved.segments {
-            let mut place = from;
-            input.restore(&mut place)?;
-            place.end()?;
+            if let Some(mut place) = from {
+                input.restore(&mut place)?;
+                place.end()?;
+            }
+            let mut segment = Segment { items, follows: from.is_none(), ..Segment::default() };
+            input.save(&mut segment.from);
             for _ in 0..items {
                 hold(input.next()?.ok_or_else(|| too_few(taken))?)?;
                 taken += 1;
             }
-            let mut segment = Segment { items, ..Segment::default() };
-            segment.from.read(&from);
             self.segments.push(segment);
             self.used += 1;
         }
@@ -159,8 +180,8 @@ fn too_few(items: u64) -> Error {
 
 /// A saved log.
 pub(super) struct SavedLog<'a> {
-    /// For each segment, the number of its items and the position before them.
-    segments: Vec<(u64, StateReader<'a>)>,
+    /// For each segment, the number of its items and the position before them, unless it follows the segment before.
+    segments: Vec<(u64, Option<StateReader<'a>>)>,
     now: Now<'a>,
 }
 
@@ -178,8 +199,11 @@ impl<'a> SavedLog<'a> {
         let count = from.number()?;
         let (mut segments, mut left) = (Vec::new(), MOST_AGAIN);
         for _ in 0..count {
-            let items = from.elements(left)?;
-            segments.push((items, from.nested()?));
+            let (items, follows) = (from.elements(left)?, from.flag()?);
+            if follows && segments.is_empty() {
+                return Err(unfit("the first elements follow nothing"));
+            }
+            segments.push((items, if follows { None } else { Some(from.nested()?) }));
             left -= items;
         }
         let whole = from.flag()?;
@@ -198,12 +222,9 @@ impl<'a> SavedLog<'a> {
         self.segments.iter().map(|segment| segment.0).sum()
     }
 
-    /// Whether each item has a segment of its own, as if all were taken by [`ReplayLog::next_apart`]. The last segment
-    /// is empty after a failure and at the end.
+    /// Whether each item has a segment of its own, as if all were taken by [`ReplayLog::next_apart`].
     pub(super) fn is_apart(&self) -> bool {
-        self.segments.split_last().is_none_or(|((last, _), others)| {
-            *last <= 1 && others.iter().all(|(items, _)| *items == 1)
-        })
+        self.segments.iter().all(|(items, _)| *items == 1)
     }
 }
 
@@ -243,7 +264,7 @@ mod tests {
 
     fn restored(state: &StateWriter) -> Result<(Vec<u64>, u64, ReplayLog)> {
         let (mut input, mut replay, mut held) = (NumberSet(0), ReplayLog::default(), Vec::new());
-        let mut reader = StateReader::new(state.numbers());
+        let mut reader = StateReader::new(state.numbers()?);
         let saved = SavedLog::read(&mut reader)?;
         reader.end()?;
         replay.restore(&saved, &mut input, &mut |item| {
@@ -268,7 +289,7 @@ mod tests {
             assert_eq!(other.items(), replay.items());
             let mut copy = StateWriter::default();
             other.save(&NumberSet(at), &mut copy);
-            assert_eq!(copy.numbers(), state.numbers());
+            assert_eq!(copy.numbers().unwrap(), state.numbers().unwrap());
         }
     }
 
@@ -303,18 +324,20 @@ mod tests {
             state
         };
         let refused = |numbers: &[u64]| restored(&state(numbers)).is_err();
-        assert!(!refused(&[1, 2, 1, 1, 1, 0]));
-        assert!(!refused(&[1, 1, 1, 10, 1, 1]));
-        assert!(SavedLog::read(&mut StateReader::new(&[1, 1 << 60, 1, 1, 1, 0])).is_err());
+        assert!(!refused(&[1, 2, 0, 1, 1, 1, 0]));
+        assert!(!refused(&[1, 1, 0, 1, 10, 1, 1]));
+        assert!(!refused(&[2, 1, 0, 1, 1, 1, 1, 1, 0]));
+        assert!(SavedLog::read(&mut StateReader::new(&[1, 1 << 60, 0, 1, 1, 1, 0])).is_err());
         for wrong in [
             &[][..],
             &[u64::MAX],
             &[0, 1],
-            &[1, 9, 1, 9, 1, 0],
-            &[2, MOST_AGAIN, 1, 1, 1, 1, 1, 1, 0],
-            &[1, 2, 1, 1, 2, 0],
-            &[1, 2, 1, 1, 1, 1],
-            &[1, 2, 2, 1, 0, 1, 0],
+            &[1, 2, 1, 1, 0],
+            &[1, 9, 0, 1, 9, 1, 0],
+            &[2, MOST_AGAIN, 0, 1, 1, 1, 0, 1, 1, 1, 0],
+            &[1, 2, 0, 1, 1, 2, 0],
+            &[1, 2, 0, 1, 1, 1, 1],
+            &[1, 2, 0, 2, 1, 0, 1, 0],
         ] {
             assert!(refused(wrong), "{wrong:?}");
         }

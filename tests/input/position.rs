@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 use umbo::device::DeviceId;
-use umbo::error::Status;
+use umbo::error::{Error, Status};
 use umbo::input::{
     Dataset, DistributeOptions, MapOptions, PassIterator, ShuffleOptions, distribute,
 };
@@ -227,6 +227,58 @@ fn an_end_that_was_seen_counts() {
         assert_eq!(rest(&restored, ints), rest(&iterator, ints));
         iterator.reset().unwrap();
         restored.reset().unwrap();
+    }
+}
+
+/// Rows that are shuffled, in batches that are cut anew so many times; `refuse` may lack memory for one.
+fn cut_again(stages: i64, refuse: Option<Arc<AtomicUsize>>) -> Dataset {
+    let function = move |element: &Value| {
+        let lacks = |left: &Arc<AtomicUsize>| {
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .is_ok()
+        };
+        match refuse.as_ref().is_some_and(lacks) {
+            true => Err(Error::ResourceExhausted("as the test wants it".into())),
+            false => Ok(element.clone()),
+        }
+    };
+    let rows = numbers(400).shuffle(&ShuffleOptions::default()).unwrap().batch(50, false).unwrap();
+    let batches = rows.map(function, MapOptions::default()).unwrap();
+    (0..stages).fold(batches, |batches, stage| batches.rebatch(&[49 - stage], false).unwrap())
+}
+
+/// Each stage holds what it has taken, and its position leads to that. It has the position of its input once, also
+/// after calls that lacked memory: positions grow with the stages, and do not multiply.
+#[test]
+fn a_position_grows_with_the_stages_and_does_not_multiply() {
+    let largest = |stages: i64, fails: bool| {
+        let left = Arc::new(AtomicUsize::new(0));
+        let dataset = cut_again(stages, fails.then(|| Arc::clone(&left)));
+        let expected = rest(&cut_again(stages, None).iterator().unwrap(), ints);
+        let iterator = dataset.iterator().unwrap();
+        let mut largest = 0;
+        for number in 0..7 {
+            left.store(stages as usize, Ordering::Relaxed);
+            let next = loop {
+                let position = iterator.save_position().unwrap();
+                largest = largest.max(position.len());
+                let restored = cut_again(stages, None).iterator().unwrap();
+                restored.restore_position(&position).unwrap();
+                assert_eq!(rest(&restored, ints), expected[number..], "{stages}, {number}");
+                match iterator.next() {
+                    Err(error) => assert_eq!(error.status(), Status::ResourceExhausted),
+                    Ok(next) => break next,
+                }
+            };
+            assert_eq!(ints(&next.unwrap()), expected[number]);
+        }
+        left.store(0, Ordering::Relaxed);
+        largest
+    };
+    for fails in [false, true] {
+        let [none, four, twelve] = [0, 4, 12].map(|stages| largest(stages, fails));
+        let of_stage = (four - none) / 4;
+        assert!(twelve <= none + 24 * of_stage, "{fails}: {none}, {four}, {twelve}");
     }
 }
 
