@@ -65,7 +65,7 @@ pub fn npz(bytes: &[u8]) {
 
 pub fn idx(bytes: &[u8]) {
     holding(bytes, |path| {
-        if let Ok(dataset) = Dataset::from_idx_files(&[&path.to_string_lossy()], None) {
+        if let Ok(dataset) = Dataset::from_idx_files(&[path], None) {
             read(&dataset);
         }
     });

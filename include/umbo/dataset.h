@@ -204,7 +204,7 @@ UMBO_DEFAULT(umbo_files_options, UMBO_FILES_OPTIONS_INIT)
  * Makes a dataset of the elements of files.
  *
  * @param[in] count How many files there are, 1 or more.
- * @param[in] paths Their names. Only `function` looks at the files.
+ * @param[in] paths Their names, which need not be UTF-8. Only `function` looks at the files.
  * @param[in] destroy Releases `user_data`. NULL: nothing to release.
  * @param[in] options `options` may be NULL.
  * @return UMBO_OK, or the status of `function` for the first file.

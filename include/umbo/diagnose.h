@@ -149,10 +149,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_step_times(
 /**
  * Starts to write a trace: what each thread does when.
  *
- * @param[in] path A file, which is overwritten.
+ * @param[in] path A file, which is overwritten, also through a symbolic link.
  * @param[in] options May be NULL.
  * @return
  * - UMBO_STATUS_FAILED_PRECONDITION: a trace is being written already.
+ * - UMBO_STATUS_INVALID_ARGUMENT: not a regular file.
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED, UMBO_STATUS_UNAVAILABLE: the file cannot
  *   be made.
  *

@@ -7,12 +7,12 @@
  * @brief Files: checkpoints, from which training goes on with the same bits; arrays; positions.
  *
  * Objects are added to a checkpoint by names, which differ. A program that goes on makes the same
- * objects, adds them by the same names, and restores the file, in the safetensors format
- * (docs/checkpoints.md). A manager keeps several files.
+ * objects, adds them by the same names, and restores the file (docs/checkpoints.md).
  * Threads: all functions are *concurrent*. Saving waits for the strategy's step; restoring is
  * refused while there is one. What would wait for a save that calls it is
  * UMBO_STATUS_FAILED_PRECONDITION. Files fail as the system says: UMBO_STATUS_NOT_FOUND,
- * UMBO_STATUS_PERMISSION_DENIED, UMBO_STATUS_RESOURCE_EXHAUSTED, else UMBO_STATUS_UNAVAILABLE.
+ * UMBO_STATUS_PERMISSION_DENIED, UMBO_STATUS_RESOURCE_EXHAUSTED, UMBO_STATUS_INVALID_ARGUMENT (of
+ * the path), else UMBO_STATUS_UNAVAILABLE. Paths are bytes, and need not be UTF-8.
  *
  * Example:
  * ```c
@@ -53,6 +53,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_variable(
  * and step counts, by the name by which the variable was added, or its own.
  *
  * The rule's numbers, settings, groups and schedule are not saved: a program sets them again.
+ * Adam's correction of bias goes by the betas that each update has used: other betas after
+ * restoring are right for the updates that follow.
  * Gradients are added on their own; without them, saving fails while they hold anything.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_optimizer(
@@ -110,14 +112,17 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_integer(
 /**
  * Saves everything that was added, and the strategy's step number, to a file.
  *
- * @return UMBO_OK, or, and then the file is as it was, UMBO_STATUS_INVALID_ARGUMENT: a folder, or
- *   two tensors that would have one name. UMBO_STATUS_FAILED_PRECONDITION: inside a run, while the
- *   strategy is draining, or gradients hold what would be lost: it was submitted and not applied,
- *   or they were not added. What the system says (see above).
+ * @return UMBO_OK, or, and then the file is as it was, UMBO_STATUS_INVALID_ARGUMENT: no regular
+ *   file, or two tensors that would have one name. UMBO_STATUS_FAILED_PRECONDITION: inside a run,
+ *   while the strategy is draining, or gradients hold what would be lost: it was submitted and not
+ *   applied, or they were not added. What the system says (see above).
  *
  * Waits for a step in progress. The file is replaced as a whole: whenever the process or the
  * machine stops, `path` leads to the old file or to the new one. When the call returns, it is on
- * the disk. A NaN in a variable is logged as a warning; a strict strategy fails.
+ * the disk. If only its folder could not be synchronised, the call succeeds and logs a warning.
+ * Of a symbolic link the target is replaced, or made. The new file has the mode of the old one, and
+ * its owner and group if the system permits that.
+ * A NaN in a variable is logged as a warning; a strict strategy fails.
  *
  * Collective: each rank writes its part of the state beside the file, in a folder that all see.
  */
@@ -313,7 +318,7 @@ static inline void umbo_checkpoint_manager_release(
  *
  * @param[in] path The file. It is replaced as a whole, or stays as it is if the call fails.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: a folder.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a folder, or another file that is not regular.
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: the disk is full.
  * - UMBO_STATUS_UNAVAILABLE: another failure of the system.
@@ -338,7 +343,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save_all(
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: not a file of that kind.
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the file, or an array of this name.
- * - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have.
+ * - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have, or a compression other than
+ *   DEFLATE.
  * - UMBO_STATUS_DATA_LOSS: the file is damaged.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_load(

@@ -66,7 +66,10 @@ UMBO_ENUM(umbo_dtype) {
   UMBO_DTYPE_UINT32 = 11,
   /** `uint64_t`. */
   UMBO_DTYPE_UINT64 = 12,
-  /** One byte, 0 or 1. */
+  /**
+   * One byte, 0 or 1. Nothing checks that where a program gives the elements; of other bytes, what
+   * is computed is not specified. Readers of files make every byte but 0 a 1.
+   */
   UMBO_DTYPE_BOOL = 13
 };
 

@@ -22,8 +22,9 @@ use proc_macro::TokenStream;
 /// | `array_out(p, capacity)` | memory for an array, which the body writes |
 /// | `options(p)`, `structure(p)` | a struct; `options` has defaults for a NULL or short one |
 /// | `text(p)`, `optional_text(p)`, `long_text(p)` | a `&str`, or an `Option` of one |
+/// | `path(p)` | a `&Path`, which need not be UTF-8 |
 /// | `array(p, n)`, `optional_array(p, n)` | a slice with the number of elements in the parameter `n` |
-/// | `texts(p, n)`, `optional_texts(p, n)` | a `Vec` of texts |
+/// | `texts(p, n)`, `optional_texts(p, n)`, `paths(p, n)` | a `Vec` of texts or paths |
 /// | `handles(p, n)` | a `Vec` of the objects of handles |
 /// | `get(h)`, `get_optional(h)` | a new reference to the object of a handle |
 /// | `context(h)` | the replica context, which must be that of a running callback |

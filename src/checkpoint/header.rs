@@ -3,7 +3,7 @@
 //! The metadata has one entry, `umbo`, which is again JSON: the format's version, checksums, the number of the last
 //! step, and for each object its kind and its values that are not tensors. See `docs/checkpoints.md`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use serde_json::{Map, Value as Json, json};
@@ -80,6 +80,36 @@ pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<(Vec<u8>,
     Ok((all, checksum))
 }
 
+/// Parses a header, and returns the dtypes that the format does not know, by the names of their tensors. In the metadata
+/// such a tensor consists of bytes, so that the others can be read.
+pub(super) fn parse(text: &str) -> Result<(Metadata, HashMap<String, String>), serde_json::Error> {
+    let error = match serde_json::from_str(text) {
+        Ok(metadata) => return Ok((metadata, HashMap::new())),
+        Err(error) => error,
+    };
+    let mut foreign = HashMap::new();
+    let Ok(mut entries) = serde_json::from_str::<Map<String, Json>>(text) else {
+        return Err(error);
+    };
+    for (name, entry) in &mut entries {
+        let Some(dtype) = entry.get("dtype").and_then(Json::as_str).map(str::to_owned) else {
+            continue;
+        };
+        let offset = |index: usize| entry["data_offsets"][index].as_u64();
+        if serde_json::from_value::<Dtype>(entry["dtype"].clone()).is_err()
+            && let (Some(start), Some(end)) = (offset(0), offset(1))
+        {
+            entry["shape"] = json!([end.saturating_sub(start)]);
+            entry["dtype"] = json!("U8");
+            foreign.insert(name.clone(), dtype);
+        }
+    }
+    match serde_json::from_value(Json::Object(entries)) {
+        Ok(metadata) if !foreign.is_empty() => Ok((metadata, foreign)),
+        _ => Err(error),
+    }
+}
+
 /// The CRC-32 of a length and a header that begins with [`START`]. The eight digits of the checksum are taken as zeros.
 pub(super) fn checksum(all: &[u8]) -> u32 {
     let (before, behind) = all.split_at(LENGTH_BYTES + START.len());
@@ -116,6 +146,12 @@ pub(super) struct OwnHeader {
 }
 
 impl OwnHeader {
+    /// Whether Umbo may have written this entry, even if it is damaged now. Another program may use the same name.
+    pub(super) fn is_meant(text: &str) -> bool {
+        let names = ["\"checksums\"", "\"format\"", "\"library\"", "\"objects\"", "\"steps\""];
+        names.into_iter().filter(|name| text.contains(name)).count() >= 2
+    }
+
     /// Parses the entry of the metadata. The error names what is invalid.
     pub(super) fn parse(text: &str) -> Result<OwnHeader, String> {
         let json: Json = serde_json::from_str(text).map_err(|error| error.to_string())?;

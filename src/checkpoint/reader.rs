@@ -27,6 +27,8 @@ pub struct CheckpointFile {
     /// The offset of the elements in the file.
     data: u64,
     tensors: HashMap<String, TensorInfo>,
+    /// The dtypes of tensors that the format does not know. They are listed in `tensors` as bytes.
+    foreign: HashMap<String, String>,
     own: Option<OwnHeader>,
     /// The parts of the ranks after the first, if several ranks have saved it.
     parts: Vec<CheckpointFile>,
@@ -113,7 +115,7 @@ impl CheckpointFile {
         read_at(path, &file, &mut all, 0)?;
         let text = std::str::from_utf8(&all[LENGTH_BYTES..])
             .map_err(|_| damaged(path, "not a safetensors file, or damaged: no header"))?;
-        let metadata: Metadata = serde_json::from_str(text).map_err(|error| {
+        let (metadata, foreign) = header::parse(text).map_err(|error| {
             damaged(path, format!("not a safetensors file, or damaged: its header: {error}"))
         })?;
         let data = all.len() as u64;
@@ -130,7 +132,7 @@ impl CheckpointFile {
         let tensors = metadata.tensors().into_iter();
         let tensors = tensors.map(|(name, info)| (name, info.clone())).collect();
         let (path, parts) = (path.to_owned(), Vec::new());
-        Ok(CheckpointFile { path, file, data, tensors, own, parts })
+        Ok(CheckpointFile { path, file, data, tensors, foreign, own, parts })
     }
 
     /// The path of the file.
@@ -160,6 +162,17 @@ impl CheckpointFile {
         let mut names: Vec<_> = self.tensors.keys().map(String::as_str).collect();
         names.sort_unstable();
         names
+    }
+
+    /// The names of tensors in a message: all of them, or the first ones.
+    pub(super) fn listed_names(&self) -> String {
+        const SHOWN: usize = 20;
+        let names = self.names();
+        let mut list = names[..names.len().min(SHOWN)].join(", ");
+        if names.len() > SHOWN {
+            list += &format!(" and {} more", names.len() - SHOWN);
+        }
+        list
     }
 
     /// The dtype and shape of a tensor.
@@ -236,12 +249,13 @@ impl CheckpointFile {
             false => format!("'{here}' (in the file '{name}')"),
         };
         let before = mismatches.len();
-        if there != header::file_dtype(dtype) {
-            let there =
-                dtype_of(there).map_or_else(|| there.to_string(), |known| known.to_string());
+        let foreign = self.foreign.get(name);
+        if foreign.is_some() || there != header::file_dtype(dtype) {
+            let known = || dtype_of(there).map_or_else(|| there.to_string(), |it| it.to_string());
+            let there = foreign.cloned().unwrap_or_else(known);
             mismatches.push(format!("dtype: {called} is {dtype} here, {there} in the file"));
         }
-        if *sizes != shape[..] {
+        if foreign.is_none() && *sizes != shape[..] {
             mismatches.push(format!("shape: {called} has {shape} here, {sizes:?} in the file"));
         }
         mismatches.len() == before
@@ -301,6 +315,9 @@ fn own(path: &Path, metadata: &Metadata, all: &[u8]) -> Result<Option<OwnHeader>
     let Some(text) = metadata.metadata().as_ref().and_then(|entries| entries.get("umbo")) else {
         return Ok(None);
     };
+    if !OwnHeader::is_meant(text) {
+        return Ok(None);
+    }
     let own = OwnHeader::parse(text)
         .map_err(|problem| damaged(path, format!("damaged: its metadata: {problem}")))?;
     if own.format != FORMAT {

@@ -48,6 +48,10 @@ impl Checkpoint {
             let value = file.want((tensor, name), dtype, shape, &mut wanted, &mut mismatches)?;
             values.extend(value.map(|value| (variable, value)));
         }
+        let first_missing = mismatches.iter_mut().find(|mismatch| mismatch.starts_with("missing:"));
+        if let Some(missing) = first_missing {
+            *missing += &format!("; it has {}", file.listed_names());
+        }
         refuse(path, &mismatches)?;
         self.with_changes(&file.read_wanted(&wanted)?, |changes| {
             let mut values = values.iter();

@@ -17,8 +17,6 @@ impl Error {
             Status::PermissionDenied => Error::PermissionDenied(message),
             Status::ResourceExhausted => Error::ResourceExhausted(message),
             Status::InvalidArgument => Error::invalid("path", message),
-            Status::FailedPrecondition => Error::FailedPrecondition(message),
-            Status::Unimplemented => Error::Unimplemented(message),
             _ => Error::Unavailable(message),
         }
     }
@@ -51,8 +49,6 @@ fn status_of(cause: &io::Error) -> Status {
         | libc::ENAMETOOLONG
         | libc::EILSEQ
         | libc::EINVAL => Status::InvalidArgument,
-        libc::EEXIST | libc::ENOTEMPTY | libc::EBADF => Status::FailedPrecondition,
-        libc::ENOSYS | libc::EOPNOTSUPP => Status::Unimplemented,
         // These errors may pass: EIO, EAGAIN, EBUSY, EINTR, ESTALE, ETIMEDOUT, and errors of networks.
         _ => Status::Unavailable,
     }

@@ -3,6 +3,7 @@
 //! number of elements of an array, and with the names of all, which an error says.
 
 use std::ffi::c_char;
+use std::path::Path;
 
 use super::handle;
 use super::object::{Opaque, umbo_dataset};
@@ -20,7 +21,7 @@ pub(crate) use super::pointers::{Out, array, array_out, check, optional_array, o
 pub(crate) use super::replica_context::{context, within};
 pub(crate) use super::run::optional_value;
 pub(crate) use super::tensorflow::collective::destination;
-pub(crate) use super::text::{buffer, long_text, optional_text, text};
+pub(crate) use super::text::{buffer, long_text, optional_text, path, text};
 pub(crate) use super::view::view;
 
 /// An array of texts.
@@ -34,6 +35,19 @@ pub(crate) unsafe fn texts<'a>(
 ) -> Result<Vec<&'a str>> {
     // SAFETY: the caller's promise is the same.
     collect(unsafe { array(pointer, count, argument)?.iter().map(|&one| text(one, argument)) })
+}
+
+/// An array of paths.
+///
+/// # Safety
+/// As for [`texts`].
+pub(crate) unsafe fn paths<'a>(
+    pointer: *const *const c_char,
+    count: (impl Into<i64>, &'static str),
+    argument: &'static str,
+) -> Result<Vec<&'a Path>> {
+    // SAFETY: the caller's promise is the same.
+    collect(unsafe { array(pointer, count, argument)?.iter().map(|&one| path(one, argument)) })
 }
 
 /// As [`texts`]; NULL is none.

@@ -1,7 +1,5 @@
 //! Tensors and datasets in files of arrays.
 
-use std::path::Path;
-
 use super::prelude::*;
 use crate::checkpoint::arrays;
 
@@ -9,13 +7,13 @@ use crate::checkpoint::arrays;
 ///
 /// @param[in] path The file. It is replaced as a whole, or stays as it is if the call fails.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: a folder.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a folder, or another file that is not regular.
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: the disk is full.
 /// - UMBO_STATUS_UNAVAILABLE: another failure of the system.
-#[c_call(text(path), get(tensor))]
+#[c_call(path(path), get(tensor))]
 pub fn umbo_tensor_save(tensor: *const umbo_tensor, path: *const c_char) {
-    arrays::save_npy(&tensor, Path::new(path))
+    arrays::save_npy(&tensor, path)
 }
 
 /// Saves tensors by name as a `.npz` file, which numpy.load() reads.
@@ -24,7 +22,7 @@ pub fn umbo_tensor_save(tensor: *const umbo_tensor, path: *const c_char) {
 /// @param[in] names All different.
 /// @param[in] path As for umbo_tensor_save().
 /// @return As umbo_tensor_save().
-#[c_call(text(path), texts(names, count), handles(tensors, count))]
+#[c_call(path(path), texts(names, count), handles(tensors, count))]
 pub fn umbo_tensor_save_all(
     count: i64,
     names: *const *const c_char,
@@ -32,7 +30,7 @@ pub fn umbo_tensor_save_all(
     path: *const c_char,
 ) {
     let arrays: Vec<_> = names.into_iter().zip(&tensors).collect();
-    arrays::save_npz(&arrays, Path::new(path))
+    arrays::save_npz(&arrays, path)
 }
 
 /// Loads a tensor from a `.npy` file, or an array from a `.npz` file, to CPU:0.
@@ -41,11 +39,10 @@ pub fn umbo_tensor_save_all(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: not a file of that kind.
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the file, or an array of this name.
-/// - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have.
+/// - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have, or a compression other than DEFLATE.
 /// - UMBO_STATUS_DATA_LOSS: the file is damaged.
-#[c_call(out(tensor), text(path), optional_text(name))]
+#[c_call(out(tensor), path(path), optional_text(name))]
 pub fn umbo_tensor_load(path: *const c_char, name: *const c_char, tensor: *mut *mut umbo_tensor) {
-    let path = Path::new(path);
     let loaded = name.map_or_else(|| arrays::load_npy(path), |name| arrays::load_npz(path, name));
     tensor.write(make(loaded?)?);
 }
@@ -61,7 +58,7 @@ pub fn umbo_tensor_load(path: *const c_char, name: *const c_char, tensor: *mut *
 /// A file in C order and the machine's byte order, of any dtype but bool, is mapped into memory:
 /// nobody may rewrite or shorten it while the dataset or an element is in use. Others are read by
 /// this call.
-#[c_call(out(dataset), text(path))]
+#[c_call(out(dataset), path(path))]
 pub fn umbo_dataset_from_npy_file(path: *const c_char, dataset: *mut *mut umbo_dataset) {
     dataset.write(make(Dataset::from_npy_file(path)?)?);
 }
@@ -77,7 +74,7 @@ pub fn umbo_dataset_from_npy_file(path: *const c_char, dataset: *mut *mut umbo_d
 /// - UMBO_STATUS_INVALID_ARGUMENT: the arrays differ in the size of dimension 0.
 ///
 /// The call reads the arrays.
-#[c_call(out(dataset), text(path), optional_texts(names, count))]
+#[c_call(out(dataset), path(path), optional_texts(names, count))]
 pub fn umbo_dataset_from_npz_file(
     path: *const c_char,
     count: i64,
@@ -97,7 +94,7 @@ pub fn umbo_dataset_from_npz_file(
 ///
 /// A plain file of 8-bit elements is mapped into memory: nobody may rewrite or shorten it while the
 /// dataset or an element is in use. Others are read by this call.
-#[c_call(counted(count), out(dataset), optional_texts(names, count), texts(paths, count))]
+#[c_call(counted(count), out(dataset), optional_texts(names, count), paths(paths, count))]
 pub fn umbo_dataset_from_idx_files(
     count: i64,
     names: *const *const c_char,

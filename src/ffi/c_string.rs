@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use crate::device::DeviceId;
 use crate::device::name::DeviceName;
@@ -11,6 +13,11 @@ use parking_lot::Mutex;
 /// A copy for C. A NUL inside would end the text early, so it becomes a visible sign.
 pub(crate) fn c_string(text: &(impl fmt::Display + ?Sized)) -> CString {
     CString::new(text.to_string().replace('\0', "\u{2400}")).unwrap_or_default()
+}
+
+/// A copy of a path, which has no NUL because it came from C.
+pub(crate) fn c_path(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
 }
 
 /// The canonical name of a device. Lives as long as the process: devices are few, and none ever gets another

@@ -1,7 +1,5 @@
 //! Checkpoints: saving what training needs, and going on from it.
 
-use std::path::Path;
-
 use super::prelude::*;
 use crate::checkpoint::{CallersTensor, Checkpoint, Number, SavedIterator};
 
@@ -32,7 +30,9 @@ pub fn umbo_checkpoint_add_variable(
 /// Adds an optimizer: its learning rate, iterations and loss scale, and for each variable its state and
 /// step counts, by the name by which the variable was added, or its own.
 ///
-/// The rule's numbers, settings, groups and schedule are not saved: a program sets them again.
+/// The rule's numbers, settings, groups and schedule are not saved: a program sets them again. Adam's
+/// correction of bias goes by the betas that each update has used: other betas after restoring are
+/// right for the updates that follow.
 /// Gradients are added on their own; without them, saving fails while they hold anything.
 #[c_call(text(name), get(optimizer), get(checkpoint))]
 pub fn umbo_checkpoint_add_optimizer(
@@ -145,19 +145,22 @@ pub fn umbo_checkpoint_integer(
 
 /// Saves everything that was added, and the strategy's step number, to a file.
 ///
-/// @return UMBO_OK, or, and then the file is as it was, UMBO_STATUS_INVALID_ARGUMENT: a folder, or two
-///   tensors that would have one name. UMBO_STATUS_FAILED_PRECONDITION: inside a run, while the
+/// @return UMBO_OK, or, and then the file is as it was, UMBO_STATUS_INVALID_ARGUMENT: no regular file,
+///   or two tensors that would have one name. UMBO_STATUS_FAILED_PRECONDITION: inside a run, while the
 ///   strategy is draining, or gradients hold what would be lost: it was submitted and not applied,
 ///   or they were not added. What the system says (see above).
 ///
 /// Waits for a step in progress. The file is replaced as a whole: whenever the process or the machine
-/// stops, `path` leads to the old file or to the new one. When the call returns, it is on the disk.
+/// stops, `path` leads to the old file or to the new one. When the call returns, it is on the disk. If
+/// only its folder could not be synchronised, the call succeeds and logs a warning.
+/// Of a symbolic link the target is replaced, or made. The new file has the mode of the old one, and
+/// its owner and group if the system permits that.
 /// A NaN in a variable is logged as a warning; a strict strategy fails.
 ///
 /// Collective: each rank writes its part of the state beside the file, in a folder that all see.
-#[c_call(text(path), get(checkpoint))]
+#[c_call(path(path), get(checkpoint))]
 pub fn umbo_checkpoint_save(checkpoint: *const umbo_checkpoint, path: *const c_char) {
-    checkpoint.save(Path::new(path))
+    checkpoint.save(path)
 }
 
 /// Restores everything that was added, and the strategy's step number, from a file. Replicas and ranks
@@ -170,15 +173,15 @@ pub fn umbo_checkpoint_save(checkpoint: *const umbo_checkpoint, path: *const c_c
 ///   has written it. What the system says; what functions of an iterator's pipeline return.
 ///
 /// Collective: all ranks restore, or none.
-#[c_call(text(path), get(checkpoint))]
+#[c_call(path(path), get(checkpoint))]
 pub fn umbo_checkpoint_restore(checkpoint: *mut umbo_checkpoint, path: *const c_char) {
-    checkpoint.restore(Path::new(path))
+    checkpoint.restore(path)
 }
 
 /// Saves only the variables that were added, for other programs, as umbo_checkpoint_save() does.
-#[c_call(text(path), get(checkpoint))]
+#[c_call(path(path), get(checkpoint))]
 pub fn umbo_checkpoint_save_weights(checkpoint: *const umbo_checkpoint, path: *const c_char) {
-    checkpoint.save_weights(Path::new(path))
+    checkpoint.save_weights(path)
 }
 
 /// Loads values of variables from a safetensors file of any program. All other state stays as it is.
@@ -186,7 +189,7 @@ pub fn umbo_checkpoint_save_weights(checkpoint: *const umbo_checkpoint, path: *c
 /// @param[in] names By which the variables were added. NULL: all of them, and `count` is 0.
 /// @param[in] tensor_names For each the name of its tensor in the file. NULL: the same names.
 /// @return As umbo_checkpoint_restore(), or UMBO_STATUS_NOT_FOUND: also no variable of a name.
-#[c_call(text(path), get(checkpoint))]
+#[c_call(path(path), get(checkpoint))]
 pub fn umbo_checkpoint_load_weights(
     checkpoint: *mut umbo_checkpoint,
     path: *const c_char,
@@ -199,7 +202,7 @@ pub fn umbo_checkpoint_load_weights(
             let problem = format!("{count}, but no variables are listed; list them, or pass 0");
             return Err(Error::invalid("count", problem));
         }
-        return checkpoint.load_weights(Path::new(path), None);
+        return checkpoint.load_weights(path, None);
     }
     // SAFETY: the caller gives arrays of texts, of this length.
     let (names, tensors) = unsafe {
@@ -208,5 +211,5 @@ pub fn umbo_checkpoint_load_weights(
     };
     let tensors = tensors.unwrap_or_else(|| names.clone());
     let pairs: Vec<(&str, &str)> = names.into_iter().zip(tensors).collect();
-    checkpoint.load_weights(Path::new(path), Some(&pairs))
+    checkpoint.load_weights(path, Some(&pairs))
 }

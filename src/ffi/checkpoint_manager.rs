@@ -1,6 +1,6 @@
 //! Which checkpoints of a training are kept, and when they are written.
 
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
 
 use super::prelude::*;
 use crate::checkpoint::{Manager, ManagerOptions};
@@ -42,18 +42,18 @@ pub struct umbo_checkpoint_manager_options {
 /// the manager is released or the process ends. If it has checkpoints, a manager saves only if its
 /// checkpoint was restored from one of them. So a program that may be started again calls
 /// umbo_checkpoint_manager_restore_latest() first.
-#[c_call(out(manager), text(folder), options(options), get(checkpoint))]
+#[c_call(out(manager), path(folder), options(options), get(checkpoint))]
 pub fn umbo_checkpoint_manager_create(
     checkpoint: *mut umbo_checkpoint,
     folder: *const c_char,
     options: *const umbo_checkpoint_manager_options,
     manager: *mut *mut umbo_checkpoint_manager,
 ) {
-    if folder.is_empty() {
+    if folder.as_os_str().is_empty() {
         return Err(invalid!("folder", "empty; name a folder, such as \".\""));
     }
     let options = options_from(&options)?;
-    manager.write(make(Manager::new(checkpoint, Path::new(folder), options)?)?);
+    manager.write(make(Manager::new(checkpoint, folder, options)?)?);
 }
 
 fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOptions> {
@@ -166,8 +166,5 @@ pub fn umbo_checkpoint_manager_path(
     length: *mut usize,
 ) {
     let path = manager.path(step);
-    let path = path.to_str().ok_or_else(|| {
-        Error::Unimplemented(format!("manager: the path '{}' is not UTF-8", path.display()))
-    })?;
-    buffer.write(path, length)
+    buffer.write(path.as_os_str().as_bytes(), length)
 }

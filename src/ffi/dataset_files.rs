@@ -1,5 +1,8 @@
 //! Datasets of files, which the caller's function opens.
 
+use std::ffi::CString;
+
+use super::c_string::c_path;
 use super::prelude::*;
 use crate::input::{File, FilesOptions};
 
@@ -53,7 +56,7 @@ fn files_options(options: &umbo_files_options) -> Result<FilesOptions> {
 /// Makes a dataset of the elements of files.
 ///
 /// @param[in] count How many files there are, 1 or more.
-/// @param[in] paths Their names. Only `function` looks at the files.
+/// @param[in] paths Their names, which need not be UTF-8. Only `function` looks at the files.
 /// @param[in] destroy Releases `user_data`. NULL: nothing to release.
 /// @param[in] options `options` may be NULL.
 /// @return UMBO_OK, or the status of `function` for the first file.
@@ -68,7 +71,7 @@ fn files_options(options: &umbo_files_options) -> Result<FilesOptions> {
 #[c_call(
     owned(user_data, destroy),
     out(dataset),
-    texts(paths, count),
+    paths(paths, count),
     present(function),
     options(options)
 )]
@@ -82,8 +85,9 @@ pub fn umbo_dataset_from_files(
     dataset: *mut *mut umbo_dataset,
 ) {
     let options = files_options(&options)?;
+    let names: Vec<CString> = paths.iter().map(|path| c_path(path)).collect();
     let open = move |file: File<'_>| {
-        let (path, index) = (file.path.as_c_str().as_ptr(), file.number as i64);
+        let (path, index) = (names[file.number].as_ptr(), file.number as i64);
         let missing =
             "the function that opens a file has stored none; it stores a dataset for each file";
         // SAFETY: the caller gives a function of this type and its user data.

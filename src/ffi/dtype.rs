@@ -32,7 +32,8 @@ pub const UMBO_DTYPE_UINT16: umbo_dtype = 10;
 pub const UMBO_DTYPE_UINT32: umbo_dtype = 11;
 /// `uint64_t`.
 pub const UMBO_DTYPE_UINT64: umbo_dtype = 12;
-/// One byte, 0 or 1.
+/// One byte, 0 or 1. Nothing checks that where a program gives the elements; of other bytes, what is
+/// computed is not specified. Readers of files make every byte but 0 a 1.
 pub const UMBO_DTYPE_BOOL: umbo_dtype = 13;
 
 /// The largest number of dimensions.

@@ -1,7 +1,5 @@
 //! Watching a program: what its steps spend their time on, and the trace.
 
-use std::path::Path;
-
 use super::prelude::*;
 use crate::observe::advice::Cause;
 use crate::observe::phase::Phase;
@@ -150,10 +148,11 @@ const _: () = assert!(trace::MOST_EVENTS == 4_000_000);
 
 /// Starts to write a trace: what each thread does when.
 ///
-/// @param[in] path A file, which is overwritten.
+/// @param[in] path A file, which is overwritten, also through a symbolic link.
 /// @param[in] options May be NULL.
 /// @return
 /// - UMBO_STATUS_FAILED_PRECONDITION: a trace is being written already.
+/// - UMBO_STATUS_INVALID_ARGUMENT: not a regular file.
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED, UMBO_STATUS_UNAVAILABLE: the file cannot be made.
 ///
 /// The trace has spans of replicas, workers, input threads, copies to and from GPUs, and the program
@@ -161,9 +160,9 @@ const _: () = assert!(trace::MOST_EVENTS == 4_000_000);
 /// for ui.perfetto.dev and chrome://tracing; `umbo trace FILE --html PAGE` and `umbo doctor FILE` read it, too. If
 /// the process dies, it can be read up to at most a fifth of a second before. The environment variable
 /// UMBO_TRACE names a file (%p: the process's number) to write a trace from the first strategy on.
-#[c_call(text(path), options(options))]
+#[c_call(path(path), options(options))]
 pub fn umbo_trace_start(path: *const c_char, options: *const umbo_trace_options) {
-    trace::start(Path::new(path), positive(options.max_events, "options.max_events")?)
+    trace::start(path, positive(options.max_events, "options.max_events")?)
 }
 
 /// Ends the trace and finishes its file.

@@ -1,6 +1,8 @@
-//! Texts that C gives, and room for those that it gets: UTF-8, ended by a NUL.
+//! Texts and paths that C gives, and room for those that it gets, ended by a NUL. Texts are UTF-8; paths are bytes.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, OsStr, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr;
 
 use super::pointers::{Out, check};
@@ -17,10 +19,27 @@ pub(crate) const LONGEST: usize = 4095;
 pub(crate) unsafe fn text<'a>(pointer: *const c_char, argument: &'static str) -> Result<&'a str> {
     // SAFETY: the caller's promise is the same.
     let text = unsafe { long_text(pointer, argument) }?;
-    if text.len() > LONGEST {
-        return Err(invalid!(argument, "has {} bytes; at most {LONGEST} are expected", text.len()));
-    }
+    check_length(text.len(), argument)?;
     Ok(text)
+}
+
+fn check_length(bytes: usize, argument: &'static str) -> Result<()> {
+    match bytes <= LONGEST {
+        true => Ok(()),
+        false => Err(invalid!(argument, "has {bytes} bytes; at most {LONGEST} are expected")),
+    }
+}
+
+/// The path of a file, of at most `LONGEST` bytes. It need not be a text: on Unix, names are bytes.
+///
+/// # Safety
+/// As for [`text`].
+pub(crate) unsafe fn path<'a>(pointer: *const c_char, argument: &'static str) -> Result<&'a Path> {
+    check(pointer, argument, "a text is expected")?;
+    // SAFETY: the pointer is not null, and the caller promises the rest.
+    let bytes = unsafe { CStr::from_ptr(pointer) }.to_bytes();
+    check_length(bytes.len(), argument)?;
+    Ok(Path::new(OsStr::from_bytes(bytes)))
 }
 
 /// A text argument of any length.
@@ -79,8 +98,13 @@ pub(crate) unsafe fn buffer(
 impl TextBuffer {
     /// Writes a text and a NUL, and the length of the text in any case: if there is too little room, the
     /// caller asks again with more.
-    pub(crate) fn write(self, text: &str, length: Out<usize>) -> Result<()> {
+    pub(crate) fn write(
+        self,
+        text: &(impl AsRef<[u8]> + ?Sized),
+        length: Out<usize>,
+    ) -> Result<()> {
         let TextBuffer { start, capacity } = self;
+        let text = text.as_ref();
         length.write(text.len());
         if capacity <= text.len() {
             let problem = format!("{capacity} bytes; the text and its NUL take {}", text.len() + 1);
@@ -113,6 +137,9 @@ mod tests {
                 "name: is not UTF-8 from byte 2 on"
             );
             assert_eq!(optional_text(std::ptr::null(), "name").unwrap(), None);
+            assert_eq!(path(c"ab\xff".as_ptr(), "path").unwrap().as_os_str().len(), 3);
+            let long = std::ffi::CString::new("n".repeat(LONGEST + 1)).unwrap();
+            assert!(path(long.as_ptr(), "path").unwrap_err().to_string().contains("4096 bytes"));
         }
     }
 }

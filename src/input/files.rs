@@ -1,5 +1,7 @@
 //! Files as a source. A function of the caller makes a dataset of each file, whose elements follow.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result, memory};
@@ -17,7 +19,6 @@ use crate::input::shuffle::Shuffle;
 use crate::input::slices;
 use crate::input::spec::ElementSpec;
 use crate::strategy::ranks::agreement;
-use crate::text::Text;
 use crate::values::Value;
 
 /// The largest number of files that are read in turn.
@@ -55,7 +56,7 @@ pub struct File<'a> {
     /// Its index in the list of files.
     pub number: usize,
     /// Its path, as the caller passed it.
-    pub path: &'a Text,
+    pub path: &'a Path,
 }
 
 type OpenFunction = Arc<dyn Fn(File<'_>) -> Result<Dataset> + Send + Sync>;
@@ -73,7 +74,7 @@ impl Dataset {
     /// at once, a spec without tensors. While iterating, INVALID_ARGUMENT: elements that do not match the spec, and a
     /// dataset of a file with more than 127 transformations; a dataset of files counts as 128.
     pub fn from_files(
-        paths: &[&str],
+        paths: &[impl AsRef<Path>],
         open: impl Fn(File<'_>) -> Result<Dataset> + Send + Sync + 'static,
         options: FilesOptions,
     ) -> Result<Dataset> {
@@ -85,7 +86,7 @@ impl Dataset {
         let at_once = in_range("open_file_count", files_at_once, 1..=MAX_AT_ONCE, what)?;
         let in_turn = in_range("consecutive_count", elements_in_turn, 1.., "1 or more")?;
         let source = FileSource {
-            paths: paths.iter().map(|&path| path.into()).collect(),
+            paths: paths.iter().map(|path| path.as_ref().to_owned()).collect(),
             open: Arc::new(open),
             spec: ElementSpec::tuple(Vec::new())?,
             at_once,
@@ -119,7 +120,7 @@ struct FileList {
 
 /// The list of files, and how they are read.
 struct FileSource {
-    paths: Vec<Text>,
+    paths: Vec<PathBuf>,
     open: OpenFunction,
     spec: ElementSpec,
     at_once: usize,
@@ -137,8 +138,9 @@ impl FileSource {
             let most = DEPTH - 1;
             return Err(invalid!(
                 "dataset",
-                "what was made of file {number} ('{path}') has {depth} transformations above each \
-                     other; {most} are the most there, and a dataset of files counts as {DEPTH}"
+                "what was made of file {number} ('{}') has {depth} transformations above each \
+                     other; {most} are the most there, and a dataset of files counts as {DEPTH}",
+                path.display()
             ));
         }
         Ok(dataset)
@@ -153,7 +155,7 @@ impl FileSource {
                 "dataset",
                 "the elements of file {number} ('{}') are {other}, and should be {}; structure, \
                      dtypes and ranks are the same in all files",
-                self.paths[number],
+                self.paths[number].display(),
                 self.spec
             )
         })?;
@@ -164,9 +166,10 @@ impl FileSource {
 impl Operation for FileList {
     fn facts(&self, _inputs: &[&Facts]) -> Result<Facts> {
         let paths = &self.source.paths;
-        let names = agreement(&paths.iter().map(|path| &**path).collect::<Vec<&str>>());
-        let files =
-            Files { count: paths.len(), names, first: paths[0].clone(), rows: None, whole: None };
+        let bytes: Vec<&[u8]> = paths.iter().map(|path| path.as_os_str().as_bytes()).collect();
+        let names = agreement(&bytes);
+        let first = paths[0].display().to_string().into();
+        let files = Files { count: paths.len(), names, first, rows: None, whole: None };
         let facts = Facts::source(self.source.spec.clone(), Cardinality::Unknown);
         Ok(Facts { files: Some(files), depth: DEPTH, ..facts })
     }
@@ -347,7 +350,7 @@ impl Pass<Value> for FilesPass {
             let pipeline = from.number()?;
             let mut file = self.opened(place)?;
             if file.pipeline != pipeline {
-                let path = &self.source.paths[self.own[place as usize]];
+                let path = self.source.paths[self.own[place as usize]].display();
                 return Err(unfit(&format!(
                     "'{path}' was made another dataset of, or has changed"
                 )));

@@ -7,7 +7,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 use crate::error::Result;
 use crate::error::memory::collect;
@@ -27,8 +27,8 @@ impl Dataset {
     /// INVALID_ARGUMENT: not an IDX file, or an array that has no slices. DATA_LOSS: the file is shorter or longer than
     /// its header says, or damaged. NOT_FOUND, PERMISSION_DENIED: as the system reports. RESOURCE_EXHAUSTED: no memory
     /// for the array.
-    pub fn from_idx_files(paths: &[&str], names: Option<&[&str]>) -> Result<Dataset> {
-        let arrays = paths.iter().map(|path| read(Path::new(path)));
+    pub fn from_idx_files(paths: &[impl AsRef<Path>], names: Option<&[&str]>) -> Result<Dataset> {
+        let arrays = paths.iter().map(|path| read(path.as_ref()));
         Dataset::from_named_arrays(collect(arrays, "arrays")?, names)
     }
 }
@@ -36,7 +36,7 @@ impl Dataset {
 fn read(path: &Path) -> Result<Tensor> {
     let map = file::map(path)?;
     if map.starts_with(&[0x1f, 0x8b]) {
-        let mut stream = MultiGzDecoder::new(&map[..]);
+        let mut stream = Members(Some(GzDecoder::new(&map[..])));
         let elements = read_header(path, &mut stream)?;
         return elements.read(path, &mut stream);
     }
@@ -48,6 +48,24 @@ fn read(path: &Path) -> Result<Tensor> {
     }
     let offset = map.len() - rest.len();
     elements.mapped(map, offset)
+}
+
+/// The members of a gzip file, one after the other. Zeros may follow the last one, as tapes and other media in blocks
+/// leave them.
+struct Members<'a>(Option<GzDecoder<&'a [u8]>>);
+
+impl Read for Members<'_> {
+    fn read(&mut self, target: &mut [u8]) -> std::io::Result<usize> {
+        while let Some(decoder) = &mut self.0 {
+            let count = decoder.read(target)?;
+            if count > 0 || target.is_empty() {
+                return Ok(count);
+            }
+            let rest = *decoder.get_ref();
+            self.0 = rest.iter().any(|byte| *byte != 0).then(|| GzDecoder::new(rest));
+        }
+        Ok(0)
+    }
 }
 
 /// Reads the header and nothing after it.

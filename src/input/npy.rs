@@ -109,10 +109,14 @@ impl NpyHeader {
             "<" => false,
             ">" => true,
             "|" | "=" => cfg!(target_endian = "big"),
+            "" if !code.is_empty() => cfg!(target_endian = "big"),
             _ => return Err(damaged(path, format!("its header has a dtype '{}'", descr()))),
         };
-        let dtype = match CODES.into_iter().find(|(known, _)| *known == code) {
-            Some((_, dtype)) => dtype,
+        let by_code = CODES.into_iter().find(|(known, _)| *known == code).map(|(_, dtype)| dtype);
+        // NumPy also reads its names of dtypes, such as 'float32'.
+        let by_name = || DType::ALL.into_iter().find(|dtype| dtype.to_string() == code);
+        let dtype = match by_code.or_else(by_name) {
+            Some(dtype) => dtype,
             None if code.starts_with('O') => return Err(lacking(path, "Python objects")),
             None => return Err(lacking(path, &format!("dtype '{}'", descr()))),
         };
@@ -180,6 +184,10 @@ fn entries(compact: &str) -> Option<((&str, &str), bool, Vec<usize>)> {
         // Python 2 wrote `3L` for 3.
         size.strip_suffix('L').unwrap_or(size).parse().ok()
     });
-    let descr = descr.split_at_checked(1).unwrap_or((descr, ""));
+    // Without an order, it is that of the machine.
+    let descr = match descr.split_at_checked(1) {
+        Some((order, code)) if !order.starts_with(char::is_alphabetic) => (order, code),
+        _ => ("", descr),
+    };
     Some((descr, order == "True", sizes.collect::<Option<_>>()?))
 }

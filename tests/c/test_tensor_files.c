@@ -9,6 +9,50 @@ static const char npy[] = "test_tensor_files.npy", npz[] = "test_tensor_files.np
         CHECK_MESSAGE(words);            \
     } while (0)
 
+/* Names of files are bytes. A function that opens files gets them as they were given. */
+static const char odd[] = "test_tensor_files \xff\xe9.npy", odd_folder[] = "test_tensor_files folder \xe9";
+
+static umbo_status open_odd(const char *path, int64_t index, void *seen, umbo_dataset **dataset) {
+    *(int *)seen += strcmp(path, odd) == 0 && index == 0;
+    return umbo_dataset_from_npy_file(path, dataset);
+}
+
+static void check_odd_names(const umbo_tensor *tensor) {
+    const char *const paths[1] = {odd};
+    umbo_tensor *loaded;
+    umbo_dataset *dataset;
+    umbo_strategy *strategy;
+    umbo_checkpoint *checkpoint;
+    umbo_checkpoint_manager *manager;
+    char path[100];
+    size_t length;
+    int seen = 0;
+    CHECK_OK(umbo_tensor_save(tensor, odd));
+    CHECK_OK(umbo_tensor_load(odd, NULL, &loaded));
+    umbo_tensor_release(loaded);
+    CHECK_OK(umbo_dataset_from_files(1, paths, open_odd, &seen, NULL, NULL, &dataset));
+    CHECK(seen >= 1);
+    umbo_dataset_release(dataset);
+    CHECK_FAILS(umbo_dataset_from_idx_files(1, NULL, paths, &dataset), UMBO_STATUS_INVALID_ARGUMENT,
+                "not an IDX file");
+    CHECK_OK(umbo_trace_start(odd, NULL));
+    CHECK_OK(umbo_trace_stop(NULL, NULL));
+    CHECK_OK(umbo_strategy_create(NULL, &strategy));
+    CHECK_OK(umbo_checkpoint_create(strategy, &checkpoint));
+    CHECK_OK(umbo_checkpoint_save(checkpoint, odd));
+    CHECK_OK(umbo_checkpoint_restore(checkpoint, odd));
+    CHECK_OK(umbo_checkpoint_save_weights(checkpoint, odd));
+    CHECK_OK(umbo_checkpoint_load_weights(checkpoint, odd, 0, NULL, NULL));
+    CHECK_OK(umbo_checkpoint_manager_create(checkpoint, odd_folder, NULL, &manager));
+    CHECK_OK(umbo_checkpoint_manager_save(manager, 1, NULL, 1, NULL));
+    CHECK_OK(umbo_checkpoint_manager_path(manager, 1, path, sizeof(path), &length));
+    CHECK(length == strlen(path) && strstr(path, odd_folder) != NULL);
+    umbo_checkpoint_manager_release(manager);
+    umbo_checkpoint_release(checkpoint);
+    umbo_strategy_release(strategy);
+    CHECK(remove(path) == 0 && remove(odd_folder) == 0 && remove(odd) == 0);
+}
+
 int main(void) {
     const float numbers[3] = {1.5f, -2, 3};
     const char *const names[2] = {"first", "second"};
@@ -32,6 +76,7 @@ int main(void) {
     CHECK_FAILS(umbo_tensor_load("no such file", NULL, &loaded), UMBO_STATUS_NOT_FOUND, "no such file");
     CHECK_FAILS(umbo_tensor_save(first, "no/such/folder"), UMBO_STATUS_NOT_FOUND, "no/such");
     CHECK_FAILS(umbo_tensor_save_all(0, names, tensors, npz), UMBO_STATUS_INVALID_ARGUMENT, "count");
+    check_odd_names(first);
     umbo_tensor_release(second);
     umbo_tensor_release(first);
     CHECK(remove(npy) == 0 && remove(npz) == 0);

@@ -179,9 +179,7 @@ fn what_the_system_refuses_is_returned() {
         }),
         ("dataset of .npy", &|| described(Dataset::from_npy_file(path("array.npy"))?)),
         ("dataset of .npz", &|| described(Dataset::from_npz_file(path("array.npz"), None)?)),
-        ("dataset of IDX", &|| {
-            described(Dataset::from_idx_files(&[&path("array.idx").to_string_lossy()], None)?)
-        }),
+        ("dataset of IDX", &|| described(Dataset::from_idx_files(&[path("array.idx")], None)?)),
         ("trace", &|| {
             trace::start(&path("trace.json"), 100)?;
             trace::stop().map(|_| String::new())

@@ -54,7 +54,7 @@ fn a_file_of_others_is_read_by_a_mapping_of_names() {
     let error = load(&wrong).unwrap_err();
     assert_eq!(error.status(), Status::InvalidArgument);
     for part in [
-        "no tensor 'encoder.bais'",
+        "no tensor 'encoder.bais'; it has encoder.bias, encoder.weight, more",
         "'model/wide' (in the file 'encoder.bias') is float64",
         "F8_E5M2",
         "[70, 3]",
@@ -66,4 +66,46 @@ fn a_file_of_others_is_read_by_a_mapping_of_names() {
     assert_eq!(scene.bits(), before);
     let error = scene.checkpoint.restore(&path).unwrap_err();
     assert_eq!(error.status(), Status::InvalidArgument, "{error}");
+}
+
+/// A safetensors file with this header and these elements.
+fn file_of(header: &str, elements: &[u8]) -> Vec<u8> {
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), elements].concat()
+}
+
+/// What a file has for others does not keep anybody from what is wanted: a dtype of a later version of the format, and
+/// metadata of another program under Umbo's name.
+#[test]
+fn what_is_not_wanted_does_not_matter() {
+    let folder = Folder::new();
+    let path = folder.path("others");
+    let scene = Scene::new("sgd", Feature::Plain, 1);
+    let elements = [7.5f32.to_le_bytes(), [9; 4]].concat();
+    let bias = r#""bias":{"dtype":"F32","shape":[],"data_offsets":[0,4]}"#;
+    let later = r#""later":{"dtype":"F5_E3M1","shape":[2,3],"data_offsets":[4,8]}"#;
+    for metadata in [
+        "",
+        r#""__metadata__":{"umbo":"a dog"},"#,
+        r#""__metadata__":{"umbo":"{}"},"#,
+        r#""__metadata__":{"umbo":"{\"format\":7}"},"#,
+        r#""__metadata__":{"umbo":"[1, 2"},"#,
+    ] {
+        fs::write(&path, file_of(&format!("{{{metadata}{bias},{later}}}"), &elements)).unwrap();
+        scene.train(1);
+        let load = |name| scene.checkpoint.load_weights(&path, Some(&[("model/dense/bias", name)]));
+        load("bias").unwrap();
+        assert_eq!(values(&read(&scene.variables[1]).unwrap()), [7.5], "{metadata}");
+        let refused = load("later").unwrap_err();
+        assert_eq!(refused.status(), Status::InvalidArgument, "{metadata}: {refused}");
+        assert!(refused.to_string().contains("F5_E3M1 in the file"), "{metadata}: {refused}");
+        let refused = scene.checkpoint.restore(&path).unwrap_err();
+        assert_eq!(refused.status(), Status::InvalidArgument, "{metadata}: {refused}");
+    }
+    // A header that is wrong elsewhere stays wrong.
+    for wrong in [r#""w":{"dtype":"F5","shape":[2]}"#, r#""w":{"dtype":"F5","data_offsets":[9,4]}"#]
+    {
+        fs::write(&path, file_of(&format!("{{{bias},{wrong}}}"), &elements)).unwrap();
+        let refused = scene.checkpoint.load_weights(&path, None).unwrap_err();
+        assert_eq!(refused.status(), Status::DataLoss, "{wrong}: {refused}");
+    }
 }

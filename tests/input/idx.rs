@@ -23,7 +23,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn dataset_of(path: &Path) -> Result<Dataset> {
-    Dataset::from_idx_files(&[path.to_str().unwrap()], None)
+    Dataset::from_idx_files(&[path], None)
 }
 
 fn rows<T: Element>(path: &Path) -> Vec<Vec<T>> {
@@ -118,4 +118,19 @@ fn damaged_and_foreign_files_are_refused() {
     }
     fails(dataset_of(Path::new("/no/such/file")), Status::NotFound, "/no/such/file");
     fails(dataset_of(&std::env::temp_dir()), Status::InvalidArgument, "regular file");
+}
+
+/// Tapes and other media in blocks leave zeros behind a compressed file, which gzip ignores; anything else is not.
+#[test]
+fn zeros_may_follow_a_compressed_file() {
+    let good = idx(0x08, &[2, 3], &[1, 2, 3, 4, 5, 6]);
+    let members = [gzip(&good[..7]), gzip(&good[7..])].concat();
+    for (name, bytes) in [("one", gzip(&good)), ("two", members)] {
+        for zeros in [0, 1, 7, 512, 100_000] {
+            let file = Temporary::new(name, &[&bytes[..], &vec![0; zeros]].concat());
+            assert_eq!(rows::<u8>(&file.0), [[1, 2, 3], [4, 5, 6]], "{name}, {zeros}");
+            let file = Temporary::new(name, &[&bytes[..], &vec![0; zeros], &[1]].concat());
+            fails(dataset_of(&file.0), Status::DataLoss, name);
+        }
+    }
 }

@@ -268,7 +268,7 @@ fn archives_that_are_wrong_are_refused() {
         (good.clone(), InvalidArgument, "not a .npz file"),
         (vec![], DataLoss, "empty"),
         (stored(&[]), InvalidArgument, "no arrays"),
-        (stored(&[("x.txt", b"x")]), InvalidArgument, "'x.txt'"),
+        (stored(&[("x.txt", b"x")]), InvalidArgument, "no arrays"),
         (stored(&[("x.npy", b"not an array")]), InvalidArgument, "not a .npy file"),
         (packed(&[("x.npy", &large)]), DataLoss, "4000000000000 bytes"),
         (stored(&[("x.npy", &good[..good.len() - 2])]), DataLoss, "6 are"),
@@ -280,4 +280,61 @@ fn archives_that_are_wrong_are_refused() {
         fails(npz(&file.0, None), status, part);
     }
     fails(npz(Path::new("/no/such.npz"), None), Status::NotFound, "/no/such.npz");
+}
+
+/// Entries that are not arrays, or not wanted, do not keep anybody from the arrays.
+#[test]
+fn other_entries_of_an_archive_are_ignored() {
+    let [x, y] = [1, 2].map(|number| npy("<f4", false, "(1,)", &f32_bytes(number)));
+    let entries: [(&str, &[u8]); 6] = [
+        ("readme.txt", b"hello"),
+        ("x.npy", &x),
+        ("folder/", b""),
+        ("objects.npy", &npy("|O", false, "(1,)", b"pickled")),
+        ("y.npy", &y),
+        ("x.npy.sig", b"signature"),
+    ];
+    let file = Temporary::new("others.npz", &archive(&entries, CompressionMethod::Deflated));
+    for (name, number) in [("x", 1.0), ("y", 2.0)] {
+        let array = umbo::checkpoint::arrays::load_npz(&file.0, name).unwrap();
+        assert_eq!(array.to_vec::<f32>().unwrap(), [f32::from_le_bytes(f32_bytes(number as u8))]);
+        npz(&file.0, Some(&[name])).unwrap();
+    }
+    fails(npz(&file.0, Some(&["readme.txt"])), Status::NotFound, "it has x, objects, y");
+    fails(npz(&file.0, None), Status::Unimplemented, "Python objects");
+    let file = Temporary::new("none.npz", &archive(&entries[..1], CompressionMethod::Stored));
+    fails(npz(&file.0, None), Status::InvalidArgument, "no arrays");
+}
+
+/// Compressions that are not read are not called damage.
+#[test]
+fn other_compressions_are_unimplemented() {
+    let x = npy("<f4", false, "(1,)", &f32_bytes(1));
+    let stored = archive(&[("x.npy", &x)], CompressionMethod::Stored);
+    // The method stands in the header of the entry and in the directory. 12 is bzip2, 14 LZMA, 93 Zstandard.
+    let directory = stored.windows(4).position(|part| part == b"PK\x01\x02").unwrap();
+    for method in [12u16, 14, 93, 9, 77] {
+        let mut bytes = stored.clone();
+        for place in [8, directory + 10] {
+            bytes[place..place + 2].copy_from_slice(&method.to_le_bytes());
+        }
+        let file = Temporary::new("compressed.npz", &bytes);
+        for read in [npz(&file.0, None), npz(&file.0, Some(&["x"]))] {
+            fails(read, Status::Unimplemented, "DEFLATE");
+        }
+    }
+}
+
+/// NumPy reads dtypes without an order of bytes, and its own names of them.
+#[test]
+fn dtypes_without_an_order_are_those_of_the_machine() {
+    for (code, name) in [("f4", "float32"), ("i8", "int64"), ("u2", "uint16"), ("b1", "bool")] {
+        let size = code[1..].parse().unwrap();
+        let bytes: Vec<u8> = [1].into_iter().chain([0; 7]).take(size).collect();
+        for descr in [code, name] {
+            let element = open(descr, &npy(descr, false, "(1,)", &bytes)).unwrap();
+            assert!(element.element_spec().to_string().contains(name), "{descr}");
+        }
+    }
+    fails(open("odd", &npy("#f4", false, "(1,)", &[0; 4])), Status::DataLoss, "dtype '#f4'");
 }

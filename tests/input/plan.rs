@@ -193,7 +193,8 @@ fn opened(file: File<'_>, failing: usize) -> Result<Dataset> {
     if file.number == failing {
         return Err(Error::NotFound(format!("file {failing}")));
     }
-    let (first, count) = (10 * file.number as i64, file.path.parse::<i64>().unwrap());
+    let (first, count) =
+        (10 * file.number as i64, file.path.to_str().unwrap().parse::<i64>().unwrap());
     let numbers = Dataset::range(first, first + count, 1)?;
     match file.number % 3 {
         0 => numbers.shuffle(&ShuffleOptions { seed: 4, ..Default::default() }),

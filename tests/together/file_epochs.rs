@@ -146,7 +146,7 @@ impl Plan {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let open = move |file: File<'_>| match file.number == second && opening_fails() {
             true => Err(Error::NotFound("as planned".into())),
-            false => numbers(file.number, file.path.parse().unwrap()),
+            false => numbers(file.number, file.path.to_str().unwrap().parse().unwrap()),
         };
         let element_spec = Some(numbers(0, 1)?.element_spec().clone());
         let files =

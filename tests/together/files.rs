@@ -19,7 +19,8 @@ use super::{alone, on_ranks, tensor};
 /// The rows 100·i, 100·i + 1, ... of file i, as many as its name says.
 fn rows(file: File<'_>) -> Result<Dataset> {
     let first = 100 * file.number as i32;
-    let numbers: Vec<i32> = (first..first + file.path.parse::<i32>().unwrap()).collect();
+    let numbers: Vec<i32> =
+        (first..first + file.path.to_str().unwrap().parse::<i32>().unwrap()).collect();
     Dataset::from_tensor_slices(&Value::Tensor(tensor(&numbers, &[numbers.len()])))
 }
 

@@ -4,10 +4,10 @@
 
 #[cfg(feature = "plot")]
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+use umbo::checkpoint::atomic::AtomicFile;
 
 use crate::failure::Failure;
 
@@ -17,10 +17,11 @@ pub type Font = (&'static str, u32);
 pub const FONT: Font = ("sans-serif", 14);
 pub const TITLE_FONT: Font = ("sans-serif", 18);
 
-/// A file for a drawing. It is opened before anything is measured, so that an error is reported at once.
+/// A file for a drawing. It is made before anything is measured, so that an error is reported at once. It takes its name
+/// when it is written, and replaces an older one then.
 pub struct Page {
     path: PathBuf,
-    file: File,
+    file: AtomicFile,
 }
 
 impl Page {
@@ -38,7 +39,7 @@ impl Page {
                 "'{name}' is no name of a drawing; give one that ends in .svg"
             )));
         }
-        let file = File::create(path).map_err(|error| Failure::of_file(path, error))?;
+        let file = AtomicFile::create(path).map_err(Failure::of_output)?;
         Ok(Page { path: path.to_owned(), file })
     }
 
@@ -47,11 +48,9 @@ impl Page {
     }
 
     pub fn write(mut self, drawn: Result<String, String>) -> Result<(), Failure> {
-        drawn
-            .and_then(|text| {
-                self.file.write_all(text.as_bytes()).map_err(|error| error.to_string())
-            })
-            .map_err(|error| Failure::of_file(&self.path, error))
+        let text = drawn.map_err(|problem| Failure::of_file(&self.path, problem))?;
+        self.file.write(text.as_bytes()).map_err(Failure::of_output)?;
+        self.file.finish().map_err(Failure::of_output)
     }
 }
 

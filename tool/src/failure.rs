@@ -26,6 +26,13 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// The failure for a file that the library could not write. Its error names the file.
+    pub fn of_output(error: Error) -> Failure {
+        Failure::Task(error.to_string())
+    }
+}
+
 impl From<lexopt::Error> for Failure {
     fn from(error: lexopt::Error) -> Failure {
         Failure::CommandLine(error)

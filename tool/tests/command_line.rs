@@ -249,18 +249,19 @@ fn files_that_cannot_be_used_are_named() {
     fs::write(&trace, format!("[\n{step}\n]\n")).unwrap();
     let nowhere = "no/such/folder/a.svg";
     let missing = format!("{nowhere}: No such file");
+    let no_folder = "'no/such/folder': the folder to write to: No such file";
     for (arguments, problem) in [
         (&["trace", nowhere, "--html", "x.html", "--plot", "x.svg"][..], missing.as_str()),
         (&["doctor", nowhere], &missing),
         (&["doctor", nowhere, "--json"], &missing),
         (&["plot", "no/such/folder/a.csv"], "no/such/folder/a.csv: No such file"),
-        (&["trace", &trace, "--html", nowhere], &missing),
-        (&["trace", &trace, "--plot", nowhere], &missing),
-        (&["plot", &history, "-o", nowhere], &missing),
-        (&["bench", "run", "--plot", nowhere], &missing),
-        (&["bench", "run", "--plot", nowhere], &missing),
-        (&["bench", "reduce", "--plot", nowhere], &missing),
-        (&["bench", "break-even", "--plot", nowhere], &missing),
+        (&["trace", &trace, "--html", nowhere], no_folder),
+        (&["trace", &trace, "--plot", nowhere], no_folder),
+        (&["plot", &history, "-o", nowhere], no_folder),
+        (&["bench", "run", "--plot", nowhere], no_folder),
+        (&["bench", "run", "--plot", nowhere], no_folder),
+        (&["bench", "reduce", "--plot", nowhere], no_folder),
+        (&["bench", "break-even", "--plot", nowhere], no_folder),
         (&["trace", &history, "--html", "x.html"], "named.csv: the first line is not '['"),
         (&["trace", &trace, "--plot", "x.svg", "--step", "9"], "named.json: it has no step 9"),
         (&["plot", &uneven], "uneven.csv: line 3 has 3 values, but the first line names 2 columns"),
@@ -283,6 +284,39 @@ fn files_that_cannot_be_used_are_named() {
     ] {
         assert_refused(arguments, option);
     }
+}
+
+/// Drawings and pages replace files as a whole, through links, and nothing but files.
+#[cfg(feature = "plot")]
+#[test]
+fn outputs_are_files() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("outputs");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("folder.svg")).unwrap();
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    fs::write(path("history.csv"), "epoch,loss\n1,0.5\n").unwrap();
+    let step = r#"{"name":"step","cat":"step","ph":"X","pid":1,"tid":1,"ts":1,"dur":2}"#;
+    fs::write(path("trace.json"), format!("[\n{step}\n]\n")).unwrap();
+    assert!(Command::new("mkfifo").arg(path("pipe.svg")).status().unwrap().success());
+    fs::write(path("target.svg"), "old").unwrap();
+    for (link, target) in [("link.svg", "target.svg"), ("piped.svg", "pipe.svg")] {
+        std::os::unix::fs::symlink(target, path(link)).unwrap();
+    }
+    for command in [["plot", "history.csv", "-o"], ["trace", "trace.json", "--html"]] {
+        let [command, input, option] = command;
+        for refused in ["pipe.svg", "piped.svg", "folder.svg"] {
+            let output = umbo(&[command, &path(input), option, &path(refused)]);
+            let message = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{command}, {refused}: {message}");
+            assert!(message.contains(refused), "{command}, {refused}: {message}");
+        }
+        fs::write(path("target.svg"), "old").unwrap();
+        let output = umbo(&[command, &path(input), option, &path("link.svg")]);
+        assert!(output.status.success(), "{command}");
+        assert!(fs::symlink_metadata(path("link.svg")).unwrap().is_symlink(), "{command}");
+        assert_ne!(fs::read_to_string(path("target.svg")).unwrap(), "old", "{command}");
+    }
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 7);
 }
 
 /// Nothing is written over what a command reads, by whatever name it goes.

@@ -8,6 +8,7 @@ mod step;
 use std::path::Path;
 
 use lexopt::Arg::{Long, Short, Value};
+use umbo::checkpoint::atomic::AtomicFile;
 
 use crate::Report;
 use crate::arguments::{self, differs, number};
@@ -87,7 +88,9 @@ fn make(file: &Path, trace: &Trace, html: &Path, most: usize) -> Result<String, 
     let title = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (report, _) = report::report(trace);
     let page = page::page(&title, trace, &report, most);
-    std::fs::write(html, page).map_err(|error| Failure::of_file(html, error))?;
+    let mut output = AtomicFile::create(html).map_err(Failure::of_output)?;
+    output.write(page.as_bytes()).map_err(Failure::of_output)?;
+    output.finish().map_err(Failure::of_output)?;
     let spans = trace.spans.len();
     let shown = match spans > most {
         true => format!("the first {most} of {spans} spans; give --most {spans} for all"),
