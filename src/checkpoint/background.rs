@@ -204,7 +204,7 @@ mod tests {
         std::thread::scope(|scope| {
             let mut other = None;
             let made = background.save(6, || {
-                for refused in [background.save(5, copy), background.wait()] {
+                for refused in [background.save(5, copy).map(drop), background.wait()] {
                     assert_eq!(refused.unwrap_err().status(), Status::FailedPrecondition);
                 }
                 other = Some(scope.spawn(|| background.save(8, copy)));
@@ -229,7 +229,7 @@ mod tests {
                 let own = of_write.upgrade().expect("its test goes on");
                 let background = own.get().expect("it writes, so that it is there");
                 sender
-                    .send([background.save(8, copy), background.wait()])
+                    .send([background.save(8, copy).map(drop), background.wait()])
                     .expect("its test listens");
                 Ok(())
             }))
