@@ -9,7 +9,7 @@
 //! The lock is that of the descriptor. It ends with the process, leaves no file in the folder that somebody might
 //! remove, and needs no right to write. A file system over a network may know it only within each machine.
 
-use std::fs::{self, File, Metadata, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use crate::checkpoint::atomic::failed;
 use crate::error::{Error, Result};
 use crate::executor::fork;
+use crate::files;
 
 /// Which folder it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ impl HeldFolder {
     /// Holds the folder that `path` names.
     pub fn open(path: &Path) -> Result<HeldFolder> {
         let opened = fs::canonicalize(path).and_then(|path| {
-            let descriptor = File::open(&path)?;
+            let descriptor = files::open(OpenOptions::new().read(true), &path)?;
             let identity = FolderIdentity::new(path, &descriptor.metadata()?);
             Ok(HeldFolder { identity, descriptor })
         });
