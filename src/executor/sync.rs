@@ -23,10 +23,12 @@ pub struct Mutex<T>(loom::sync::Mutex<T>);
 
 #[cfg(loom)]
 impl<T> Mutex<T> {
+    /// A mutex that is not locked.
     pub fn new(value: T) -> Mutex<T> {
         Mutex(loom::sync::Mutex::new(value))
     }
 
+    /// Waits until no other thread has the lock.
     pub fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

@@ -55,9 +55,13 @@ pub(super) fn map(path: &Path) -> Result<Mmap> {
 
 /// The elements that a file's header describes.
 pub(crate) struct FileElements {
+    /// Their type.
     pub(crate) dtype: DType,
+    /// The shape of the array.
     pub(crate) shape: Shape,
+    /// The bytes that they take in the file.
     pub(crate) data_bytes: u64,
+    /// Whether the most significant byte of an element comes first.
     pub(crate) big_endian: bool,
 }
 

@@ -204,6 +204,7 @@ impl Value {
         }
     }
 
+    /// A value that is this nest.
     pub(crate) fn nest(nest: Nest<Value>) -> Value {
         Value::Nest(Arc::new(nest))
     }

@@ -93,6 +93,7 @@ impl<T> Nest<T> {
         step.parse().ok().filter(|_| is_plain).and_then(|index: usize| self.items.get(index))
     }
 
+    /// Its size, if `of` gives those of its items.
     pub(crate) fn size(&self, of: impl Fn(&T) -> NestSize) -> NestSize {
         NestSize::around(self.items.iter().map(of))
     }

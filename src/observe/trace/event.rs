@@ -8,9 +8,11 @@ use crate::observe::sample::{ReplicaSample, StepPlace, StepSample};
 pub(crate) struct Event {
     /// The name. Borrowed names are the library's, and owned ones are the program's.
     pub name: Cow<'static, str>,
+    /// The kind of work, as traces name it.
     pub category: &'static str,
     /// The start, in nanoseconds of [`now`](super::now).
     pub start: u64,
+    /// Nanoseconds from the start to the end.
     pub duration: u64,
     pub(in crate::observe) detail: Detail,
 }

@@ -14,6 +14,7 @@ use parking_lot::MutexGuard;
 
 /// A rank's call of a collective.
 pub(crate) struct Call<'a> {
+    /// Which collective it is.
     pub kind: CollectiveKind,
     /// The operation, for messages.
     pub what: &'a dyn fmt::Display,

@@ -11,10 +11,12 @@ use crate::values::indexed_slices::IndexedSlices;
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
+    /// A number.
     pub fn number(&mut self, number: u64) -> Result<()> {
         self.bytes(&number.to_le_bytes())
     }
 
+    /// A number, with all its bits.
     pub fn float(&mut self, number: f64) -> Result<()> {
         self.number(number.to_bits())
     }
@@ -74,6 +76,7 @@ impl Writer {
         }
     }
 
+    /// The message.
     pub fn done(self) -> Vec<u8> {
         self.0
     }
@@ -98,6 +101,7 @@ impl<'a> Reader<'a> {
         Error::Rank { rank: Some(rank), status: Status::DataLoss, message }
     }
 
+    /// What [`Writer::number`] wrote.
     pub fn number(&mut self) -> Result<u64> {
         let bytes = self.bytes(8)?;
         Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| self.damaged())?))
@@ -109,10 +113,12 @@ impl<'a> Reader<'a> {
         if count > self.rest.len() { Err(self.damaged()) } else { Ok(count) }
     }
 
+    /// What [`Writer::float`] wrote.
     pub fn float(&mut self) -> Result<f64> {
         self.number().map(f64::from_bits)
     }
 
+    /// `count` bytes that [`Writer::bytes`] wrote.
     pub fn bytes(&mut self, count: usize) -> Result<&'a [u8]> {
         let padded = count.checked_next_multiple_of(8).filter(|&end| end <= self.rest.len());
         let (bytes, rest) = self.rest.split_at(padded.ok_or_else(|| self.damaged())?);
@@ -120,6 +126,7 @@ impl<'a> Reader<'a> {
         Ok(&bytes[..count])
     }
 
+    /// What [`Writer::text`] wrote.
     pub fn text(&mut self) -> Result<&'a str> {
         let length = self.count()?;
         std::str::from_utf8(self.bytes(length)?).map_err(|_| self.damaged())
@@ -137,6 +144,7 @@ impl<'a> Reader<'a> {
         Shape::new(&sizes[..rank]).map_err(|_| self.damaged())
     }
 
+    /// What [`Writer::tensor`] wrote, in host memory.
     pub fn tensor(&mut self) -> Result<Tensor> {
         let code = self.number()?;
         let dtype = DType::ALL.into_iter().find(|dtype| *dtype as u64 == code);
@@ -146,6 +154,7 @@ impl<'a> Reader<'a> {
         Tensor::from_bytes(dtype, shape, self.bytes(bytes)?, DeviceId::HOST)
     }
 
+    /// What [`Writer::component`] wrote, in host memory.
     pub fn component(&mut self) -> Result<Value> {
         match self.number()? {
             0 => self.tensor().map(Value::Tensor),
