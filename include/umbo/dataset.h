@@ -560,9 +560,10 @@ UMBO_ENUM(umbo_split) {
 UMBO_ENUM(umbo_sharding) {
   /**
    * All ranks make the same batches, and each takes its own rows of them. When a run begins the
-   * ranks compare what they have read: operations, seeds, iterators, resets, the element and its
-   * rows. What differs is UMBO_STATUS_FAILED_PRECONDITION of umbo_strategy_run() on all ranks, with
-   * its values in the message.
+   * ranks compare what they have read: operations, seeds, iterators, resets, which element it is
+   * and how many rows it has, but not what is in them. What differs is
+   * UMBO_STATUS_FAILED_PRECONDITION of umbo_strategy_run() on all ranks, with its values in the
+   * message; so is a pass that ends earlier on one rank, of umbo_train_epoch().
    */
   UMBO_SHARDING_DATA = 0,
   /**

@@ -373,7 +373,11 @@ typedef umbo_status (*umbo_replica_fn)(
 /** The limits of a run. */
 typedef struct umbo_run_options {
   size_t struct_size;
-  /** The time limit, 0 or more. After it the run returns UMBO_STATUS_DEADLINE_EXCEEDED. */
+  /**
+   * The time limit, 0 or more. After it the run returns UMBO_STATUS_DEADLINE_EXCEEDED. With several
+   * ranks it limits the callbacks of this rank and not the wait for the others, which the
+   * communicator's own time limit ends.
+   */
   double timeout_seconds;
   /** When it is cancelled, the run returns UMBO_STATUS_CANCELLED. May be NULL. */
   const umbo_cancellation *cancellation;

@@ -21,9 +21,10 @@ pub const UMBO_SPLIT_BALANCED: umbo_split = 1;
 pub type umbo_sharding = i32;
 
 /// All ranks make the same batches, and each takes its own rows of them. When a run begins the
-/// ranks compare what they have read: operations, seeds, iterators, resets, the element and its
-/// rows. What differs is UMBO_STATUS_FAILED_PRECONDITION of umbo_strategy_run() on all ranks, with
-/// its values in the message.
+/// ranks compare what they have read: operations, seeds, iterators, resets, which element it is
+/// and how many rows it has, but not what is in them. What differs is
+/// UMBO_STATUS_FAILED_PRECONDITION of umbo_strategy_run() on all ranks, with its values in the
+/// message; so is a pass that ends earlier on one rank, of umbo_train_epoch().
 pub const UMBO_SHARDING_DATA: umbo_sharding = 0;
 /// Each rank's dataset is its own, and nothing is compared. The ranks synchronise for each element
 /// and go on until none has any more; one that has none gets parts without rows. With

@@ -40,7 +40,9 @@ pub(super) type ReplicaFn = unsafe extern "C-unwind" fn(
 /// The limits of a run.
 #[c_struct(timeout_seconds = UMBO_INFINITE as f64)]
 pub struct umbo_run_options {
-    /// The time limit, 0 or more. After it the run returns UMBO_STATUS_DEADLINE_EXCEEDED.
+    /// The time limit, 0 or more. After it the run returns UMBO_STATUS_DEADLINE_EXCEEDED. With several
+    /// ranks it limits the callbacks of this rank and not the wait for the others, which the
+    /// communicator's own time limit ends.
     pub timeout_seconds: f64,
     /// When it is cancelled, the run returns UMBO_STATUS_CANCELLED. May be NULL.
     pub cancellation: *const umbo_cancellation,

@@ -34,7 +34,7 @@ pub struct umbo_progress {
 ///
 /// @param[in] progress Valid for the call.
 /// @return UMBO_OK, or why the epoch is to end: the step counts, and umbo_train_epoch() returns this
-///   status. With several ranks the functions of all of them decide alike.
+///   status, also on the other ranks, which do not begin another step.
 ///
 /// It may read variables and metrics, set a learning rate, run and evaluate. umbo_strategy_metric()
 /// has the totals of the last step here.
@@ -57,7 +57,7 @@ pub struct umbo_train_epoch_options {
     /// Passed to `progress`.
     pub progress_user_data: *mut c_void,
     /// After so many seconds the epoch ends with UMBO_STATUS_DEADLINE_EXCEEDED; 0: at once. It does
-    /// not cut short the waiting for an element. UMBO_INFINITE: no limit.
+    /// not cut short the waiting for an element, or for other ranks. UMBO_INFINITE: no limit.
     pub timeout_seconds: f64,
     /// Cancelled, it ends the epoch with UMBO_STATUS_CANCELLED. NULL: none.
     pub cancellation: *const umbo_cancellation,
@@ -100,9 +100,10 @@ pub struct umbo_train_epoch_report {
 /// @param[out] report May be NULL.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: only one of optimizer and gradients, objects of
 ///   another strategy, or an option out of range. UMBO_STATUS_FAILED_PRECONDITION: inside a run, in
-///   another strategy's scope, or while the strategy is draining. UMBO_STATUS_DEADLINE_EXCEEDED,
-///   UMBO_STATUS_CANCELLED: as the options say. What the iterator, the step, the update or `progress`
-///   fails with; the message says in which step, counted from 1.
+///   another strategy's scope, or while the strategy is draining; on all ranks, if the pass ends
+///   earlier on one than on another. UMBO_STATUS_DEADLINE_EXCEEDED, UMBO_STATUS_CANCELLED: as the
+///   options say. What the iterator, the step, the update or `progress` fails with; the message says
+///   in which step, counted from 1.
 ///
 /// The update, and what the step adds to metrics, belong to the step: all of it takes effect, or
 /// nothing. If something fails, the epoch ends, and all is as after the step before. Afterwards

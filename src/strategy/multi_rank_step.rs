@@ -7,7 +7,7 @@ use super::limits::Limits;
 use super::metrics::Metric;
 use super::ranks::steps::{RemoteExamples, read_metrics, write_metrics};
 use super::ranks::wire::{Reader, Writer};
-use super::ranks::{AddQuantity, Call, CollectiveKind, Gathered, PASSED_OVER, Ranks};
+use super::ranks::{AddQuantity, Call, CollectiveKind, Gathered, PASS_ENDED, PASSED_OVER, Ranks};
 use super::step::StepRecord;
 use super::step_lock::StepGuard;
 use crate::error::{Error, Result};
@@ -100,6 +100,26 @@ impl Strategy {
         ranks.finish();
         let never = || Error::Internal("the ranks have begun a run that one could not".into());
         opened.err().unwrap_or_else(never)
+    }
+
+    /// Reports to the other ranks that the pass of this one has ended, after `steps` steps of its epoch. Succeeds once
+    /// those of all ranks have ended. If another rank begins a step, it fails on all of them.
+    pub(crate) fn end_pass(&self, steps: u64) -> Result<()> {
+        let ranks = self.ranks();
+        if ranks.is_alone() {
+            return Ok(());
+        }
+        // As with a run that this rank cannot begin.
+        let (lock, here) = match self.enter(&Limits::default()) {
+            Ok(lock) => (Some(lock), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        ranks.begin(lock.as_ref().map_or(0, StepGuard::steps) + 1);
+        let what = format_args!("the end of a pass, after {steps} steps of the epoch");
+        let call = Call { numbers: [PASS_ENDED, steps], ..Call::to(CollectiveKind::Run, &what) };
+        let ended = ranks.start_collective(call, here).map(drop);
+        ranks.finish();
+        ended
     }
 
     /// Reports to the other ranks, unless they know it, that the variable `name`, which they wait for, was not

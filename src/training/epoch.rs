@@ -80,7 +80,7 @@ impl Epoch<'_> {
     ) -> Result<EpochReport> {
         self.check()?;
         if let Some(metrics) = self.metrics.filter(|_| !self.keep_metrics) {
-            metrics.reset()?;
+            metrics.reset().map_err(|error| self.fail_for_all(error, 0))?;
         }
         let metrics = Arc::default();
         let done = self.run_steps(function, user_data, first, progress, &metrics);
@@ -111,6 +111,11 @@ impl Epoch<'_> {
             }
             let next = self.iterator.lend().map_err(|error| self.end_for_all(error));
             let Some(lent) = next.map_err(|error| error.within(at("the next element")))? else {
+                // Where each rank has data of its own, the ranks have already agreed on the end.
+                if !self.iterator.spans_ranks {
+                    let ended = self.strategy.end_pass(report.steps);
+                    ended.map_err(|error| error.within(at("the next element")))?;
+                }
                 report.pass_ended = true;
                 break;
             };
@@ -141,11 +146,26 @@ impl Epoch<'_> {
             report.examples += seen.load(Ordering::Relaxed);
             report.count(done.as_ref());
             report.seconds = started.elapsed().as_secs_f64();
-            progress(&report, done.as_ref()).map_err(|error| error.within(at("progress")))?;
+            progress(&report, done.as_ref())
+                .map_err(|error| self.fail_for_all(error.within(at("progress")), number))?;
         }
         self.end(&mut report)?;
         report.seconds = started.elapsed().as_secs_f64();
         Ok(report)
+    }
+
+    /// Notifies the other ranks that this rank ends the epoch after `steps` steps, unless they end it, too, without
+    /// another exchange: a step, or the flush.
+    fn fail_for_all(&self, error: Error, steps: u64) -> Error {
+        let is_last = self.max_steps.is_some_and(|most| steps >= most);
+        let flushes = self.flush
+            && self.update.as_ref().is_some_and(|(_, gradients)| {
+                gradients.accumulated_runs().is_ok_and(|runs| runs > 0)
+            });
+        match is_last && !flushes {
+            true => error,
+            false => self.strategy.fail_to_begin(error, false),
+        }
     }
 
     /// Notifies the other ranks that this rank has no element for the step that they begin, unless the ranks take

@@ -2,6 +2,7 @@
 
 use std::slice;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use umbo::collectives::{Assignment, ReduceOp};
 use umbo::error::{Error, Status};
@@ -9,6 +10,7 @@ use umbo::optimizer::adam::Adam;
 use umbo::optimizer::ftrl::Ftrl;
 use umbo::optimizer::{GradientsOptions, Optimizer, apply};
 use umbo::strategy::collective::ReductionOptions;
+use umbo::strategy::run::Limits;
 use umbo::strategy::variables::{self, Initial, assign, read};
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::tensor::DType;
@@ -333,5 +335,32 @@ fn a_rank_that_hangs_is_a_deadline_and_then_unavailable() {
     // In several calls of a step.
     for place in ["the beginning of a run", "assign_add", "reduce SUM", "the commit point"] {
         assert!(at.iter().any(|error| error.contains(place)), "{place}: {at:?}");
+    }
+}
+
+/// The wait for another rank is not cut short by a limit of a run: it ends when that rank comes, or by a limit of that
+/// rank.
+#[test]
+fn the_time_limit_of_a_run_is_that_of_the_rank_s_own_callbacks() {
+    const SHORT: Duration = Duration::from_millis(100);
+    for late_has_limit in [false, true] {
+        on_ranks(&ranks(2), 1, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            let callback = move |_: &ReplicaContext| {
+                std::thread::sleep(if rank == 1 { 5 * SHORT } else { Duration::ZERO });
+                Ok(None)
+            };
+            let begun = Instant::now();
+            let deadline = (rank == 0 || late_has_limit).then(|| begun + SHORT);
+            let limits = Limits { deadline, ..Limits::default() };
+            let done = strategy.run_within(Arc::new(callback), None, limits, None);
+            match late_has_limit {
+                false => {
+                    done.unwrap();
+                    assert!(begun.elapsed() >= 5 * SHORT);
+                }
+                true => assert_eq!(done.unwrap_err().status(), Status::DeadlineExceeded),
+            }
+        });
     }
 }

@@ -13,6 +13,7 @@ mod files;
 mod given_again;
 mod in_place;
 mod input;
+mod lengths;
 mod lent;
 mod nccl;
 mod nested;

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use super::descriptor::{BYTES, CollectiveKind, Descriptor};
-use super::disagreement::{QuantityDifference, all_agree, differ_in_quantities, disagreement};
+use super::descriptor::{BYTES, CollectiveKind, Descriptor, PASSED_OVER};
+use super::disagreement::{
+    QuantityDifference, all_agree, differ_in_quantities, disagreement, lengths_differ,
+};
 use super::group::{Ranks, count};
 use super::quantities::{Quantities, agreement_of};
 use super::series::{CommunicatorState, Ended, Series};
@@ -39,9 +41,6 @@ impl<'a> Call<'a> {
         Call { agreement: agreement_of(quantities), quantities, ..self }
     }
 }
-
-/// Sent instead of the number of examples by a rank that could not begin a run and passes over the element.
-pub(crate) const PASSED_OVER: u64 = u64::MAX;
 
 /// From how many bytes on memory to gather may be refused. Less counts as the library's own records.
 const MUCH: usize = 4096;
@@ -116,7 +115,7 @@ impl Ranks {
             }
         };
         let ended = match failures(&descriptors) {
-            None if all_agree(&descriptors) => None,
+            None if all_agree(&descriptors) => lengths_differ(&descriptors),
             None => match self.difference(&descriptors, call.quantities) {
                 Ok(difference) => Some(disagreement(&descriptors, difference.as_ref())),
                 Err(error) => {

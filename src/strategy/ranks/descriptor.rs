@@ -49,6 +49,12 @@ listed! {
     }
 }
 
+/// Sent instead of the number of examples by a rank that could not begin a run and passes over the element.
+pub(crate) const PASSED_OVER: u64 = u64::MAX;
+
+/// Sent instead of the number of examples by a rank whose pass has ended. How many steps its epoch had follows.
+pub(crate) const PASS_ENDED: u64 = u64::MAX - 1;
+
 /// The descriptor of one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor {

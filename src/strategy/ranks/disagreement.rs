@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::descriptor::{CollectiveKind, Descriptor};
+use super::descriptor::{CollectiveKind, Descriptor, PASS_ENDED};
 use super::group::Ranks;
 use super::quantities::{Quantities, prefixes};
 use super::series::Ended;
@@ -14,6 +14,11 @@ const BYTES: usize = 512;
 
 /// Up to this many quantities are compared, so that the comparison takes little memory.
 const MOST: u64 = 1 << 16;
+
+/// The advice to ranks whose input differs.
+const SAME_BATCHES: &str = "of a dataset that is distributed over the ranks all ranks must read the same batches, of \
+     which each gets its part: the same data and operations, with the same counts and seeds, and as many elements \
+     taken. Where each rank is to read data of its own, distribute the dataset without sharding, or from a function";
 
 /// Up to this many ranks are listed in a message.
 const NAMED: usize = 8;
@@ -129,19 +134,47 @@ pub(super) fn disagreement(
         }
     };
     let advice = match (difference, descriptors[0].kind) {
-        (Some(_), CollectiveKind::Run) => {
-            "of a dataset that is distributed over the ranks all ranks must read the same batches, of which \
-             each gets its part: the same data and operations, with the same counts and seeds, and as \
-             many elements taken. Where each rank is to read data of its own, distribute the dataset \
-             without sharding, or from a function"
-        }
+        (Some(_), CollectiveKind::Run) => SAME_BATCHES,
         _ => {
             "all ranks must run the same program: the same calls in the same order, with the same options"
         }
     };
-    let rank = odd.as_deref().and_then(|odd| <[usize; 1]>::try_from(odd).ok()).map(|[rank]| rank);
+    let rank = the_one(odd.as_deref());
     let message = format!("the ranks disagree{what}; {advice}");
     Ended { rank, status: Status::FailedPrecondition, message }
+}
+
+/// The error if the passes of some ranks have ended and other ranks begin another step of their epoch.
+pub(super) fn lengths_differ(descriptors: &[Descriptor]) -> Option<Ended> {
+    let has_ended = |it: &Descriptor| it.kind == CollectiveKind::Run && it.numbers[0] == PASS_ENDED;
+    let ended = descriptors.iter().filter(|it| has_ended(it));
+    // All ranks have made the same steps so far.
+    let steps = ended.clone().map(|it| it.numbers[1]).max()?;
+    if ended.count() == descriptors.len() {
+        return None;
+    }
+    let lengths: Vec<(usize, String)> = descriptors
+        .iter()
+        .map(|it| match has_ended(it) {
+            true => format!("{} steps of the epoch", it.numbers[1]),
+            false => format!("{} or more", steps + 1),
+        })
+        .enumerate()
+        .collect();
+    let (groups, odd) = groups(&lengths);
+    let line = |(length, ranks): &Group<'_>| format!("{length} on {}", Named(ranks));
+    let lines: Vec<String> = groups.iter().map(line).collect();
+    let message = format!(
+        "the ranks disagree at the end of a pass: {}its length is {}; {SAME_BATCHES}",
+        odd_one(odd.as_deref()),
+        lines.join(", ")
+    );
+    Some(Ended { rank: the_one(odd.as_deref()), status: Status::FailedPrecondition, message })
+}
+
+/// The rank that differs from the others, if there is only one.
+fn the_one(odd: Option<&[usize]>) -> Option<usize> {
+    odd.and_then(|odd| <[usize; 1]>::try_from(odd).ok()).map(|[rank]| rank)
 }
 
 /// A value, and the ranks that have it.

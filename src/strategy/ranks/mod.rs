@@ -28,7 +28,7 @@ pub(crate) mod totals;
 mod values;
 pub(crate) mod wire;
 
-pub(crate) use collective_call::{Call, Collective, Gathered, PASSED_OVER, zeros};
-pub(crate) use descriptor::CollectiveKind;
+pub(crate) use collective_call::{Call, Collective, Gathered, zeros};
+pub(crate) use descriptor::{CollectiveKind, PASS_ENDED, PASSED_OVER};
 pub use group::Ranks;
 pub(crate) use quantities::{AddQuantity, Quantities, agreement, agreement_of};
