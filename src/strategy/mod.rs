@@ -113,3 +113,44 @@ pub(crate) mod held_locks {
         body()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::held_locks::with_locks_held;
+    use super::{Options, ReplicaContext, Strategy};
+
+    /// A replica that polls takes no lock that it shares: it gets its answers while another one holds all of them.
+    #[test]
+    fn polling_for_cancellation_takes_no_shared_lock() {
+        let options = Options { cpu_replicas: 2, ..Options::default() };
+        let strategy = Strategy::new(&options).unwrap();
+        let (ready, is_ready) = channel::<()>();
+        let (held, all_held) = channel::<()>();
+        let (polled, all_polled) = channel::<()>();
+        let [is_ready, all_held, all_polled] = [is_ready, all_held, all_polled].map(Mutex::new);
+        let callback = |context: &ReplicaContext| {
+            if context.replica() == 1 {
+                ready.send(()).unwrap();
+                all_held.lock().unwrap().recv().unwrap();
+                for _ in 0..1000 {
+                    assert!(!context.is_cancelled());
+                }
+                polled.send(()).unwrap();
+                return Ok(None);
+            }
+            // Whatever its callback needs at the beginning it has got.
+            is_ready.lock().unwrap().recv().unwrap();
+            let answered = with_locks_held(context, 1, || {
+                held.send(()).unwrap();
+                all_polled.lock().unwrap().recv_timeout(Duration::from_secs(60)).is_ok()
+            });
+            assert!(answered, "the other replica waited for a lock");
+            Ok(None)
+        };
+        strategy.run(&callback, None).unwrap();
+    }
+}

@@ -7,6 +7,7 @@ use umbo::device::DeviceId;
 use umbo::input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset};
 use umbo::metrics::Metrics;
 use umbo::metrics::kind::MetricKind;
+use umbo::observe::log::{self, Level};
 use umbo::strategy::commit::StepParticipant;
 use umbo::strategy::metrics::Metric;
 use umbo::strategy::run::Limits;
@@ -115,6 +116,8 @@ fn vector<T: Element>(elements: impl Iterator<Item = T>) -> Tensor {
 #[test]
 fn a_steady_step_allocates_nothing() {
     let true = crate::is_alone(a_steady_step_allocates_nothing) else { return };
+    // The threads of the process are looked at in some of the first long runs, for a warning that nobody wants here.
+    log::set_sink(Level::Error, Box::new(|_, _| {}));
     replicas_that_meet_at_a_lock();
     for replicas in 1..=3 {
         let options = Options { cpu_replicas: replicas, ..Options::default() };
