@@ -561,9 +561,10 @@ UMBO_ENUM(umbo_sharding) {
   /**
    * All ranks make the same batches, and each takes its own rows of them. When a run begins the
    * ranks compare what they have read: operations, seeds, iterators, resets, which element it is
-   * and how many rows it has, but not what is in them. What differs is
-   * UMBO_STATUS_FAILED_PRECONDITION of umbo_strategy_run() on all ranks, with its values in the
-   * message; so is a pass that ends earlier on one rank, of umbo_train_epoch().
+   * and how many rows it has; in the first steps of a pass also a sample of the rows
+   * (`compared_steps`). What differs is UMBO_STATUS_FAILED_PRECONDITION of umbo_strategy_run() on
+   * all ranks, with its values in the message; so is a pass that ends earlier on one rank, of
+   * umbo_train_epoch().
    */
   UMBO_SHARDING_DATA = 0,
   /**
@@ -611,10 +612,18 @@ typedef struct umbo_distribute_options {
    * other ranks.
    */
   umbo_sharding sharding;
+  /**
+   * UMBO_SHARDING_DATA: in how many steps of each pass, from its first on, the ranks also compare
+   * the checksum of a sample of the batch: at most 32 rows of each tensor, 256 bytes of each.
+   * UMBO_AUTO, the default: 16, but 0 if the dataset has a map or comes from
+   * umbo_dataset_from_files(), whose functions may draw random numbers on each rank. 0: never.
+   */
+  int64_t compared_steps;
 } umbo_distribute_options;
 
 #define UMBO_DISTRIBUTE_OPTIONS_INIT \
-  { sizeof(umbo_distribute_options), UMBO_SPLIT_CEIL, 0, 0, UMBO_AUTO, UMBO_SHARDING_DATA }
+  { sizeof(umbo_distribute_options), UMBO_SPLIT_CEIL, 0, 0, UMBO_AUTO, UMBO_SHARDING_DATA, \
+    UMBO_AUTO }
 UMBO_DEFAULT(umbo_distribute_options, UMBO_DISTRIBUTE_OPTIONS_INIT)
 
 /** For which input pipeline a function makes a dataset. */

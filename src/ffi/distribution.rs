@@ -22,9 +22,10 @@ pub type umbo_sharding = i32;
 
 /// All ranks make the same batches, and each takes its own rows of them. When a run begins the
 /// ranks compare what they have read: operations, seeds, iterators, resets, which element it is
-/// and how many rows it has, but not what is in them. What differs is
-/// UMBO_STATUS_FAILED_PRECONDITION of umbo_strategy_run() on all ranks, with its values in the
-/// message; so is a pass that ends earlier on one rank, of umbo_train_epoch().
+/// and how many rows it has; in the first steps of a pass also a sample of the rows
+/// (`compared_steps`). What differs is UMBO_STATUS_FAILED_PRECONDITION of umbo_strategy_run() on
+/// all ranks, with its values in the message; so is a pass that ends earlier on one rank, of
+/// umbo_train_epoch().
 pub const UMBO_SHARDING_DATA: umbo_sharding = 0;
 /// Each rank's dataset is its own, and nothing is compared. The ranks synchronise for each element
 /// and go on until none has any more; one that has none gets parts without rows. With
@@ -49,7 +50,7 @@ constants! { Sharding {
 } }
 
 /// How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT.
-#[c_struct(prefetch_count = UMBO_AUTO)]
+#[c_struct(prefetch_count = UMBO_AUTO, compared_steps = UMBO_AUTO)]
 pub struct umbo_distribute_options {
     /// How batches are split.
     pub split: umbo_split,
@@ -65,6 +66,11 @@ pub struct umbo_distribute_options {
     /// Which rows each rank gets. UMBO_SHARDING_FILE is refused where it is impossible, also without
     /// other ranks.
     pub sharding: umbo_sharding,
+    /// UMBO_SHARDING_DATA: in how many steps of each pass, from its first on, the ranks also compare
+    /// the checksum of a sample of the batch: at most 32 rows of each tensor, 256 bytes of each.
+    /// UMBO_AUTO, the default: 16, but 0 if the dataset has a map or comes from
+    /// umbo_dataset_from_files(), whose functions may draw random numbers on each rank. 0: never.
+    pub compared_steps: i64,
 }
 
 fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOptions> {
@@ -72,12 +78,15 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
         UMBO_AUTO => None,
         size => Some(size),
     };
+    let compared_steps =
+        least_unless(options.compared_steps, 0, "UMBO_AUTO", "options.compared_steps")?;
     Ok(DistributeOptions {
         splitting: constant(options.split, "options.split")?,
         drop_partial_step: flag(options.drop_partial_step, "options.drop_partial_step")?,
         keep_on_host: flag(options.host_only, "options.host_only")?,
         read_ahead,
         sharding: constant(options.sharding, "options.sharding")?,
+        compared_steps: compared_steps.map(|steps| steps as u64),
     })
 }
 

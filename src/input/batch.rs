@@ -77,7 +77,7 @@ impl Operation for Batch {
             return batch_rows::start(self.batch, spec, arrays, input.cardinality(), order);
         }
         let stack = Stack::new(spec, self.pads)?;
-        Ok(gathered::start(self.batch, spec, Numbering::new(None), stack, input.start()?))
+        Ok(gathered::start(self.batch, spec, Numbering::new(None, 0), stack, input.start()?))
     }
 
     fn takes_rows(&self) -> bool {

@@ -28,6 +28,9 @@ use crate::strategy::Strategy;
 use crate::strategy::ranks::Ranks;
 use crate::values::Value;
 
+/// In how many steps of each pass ranks compare rows, unless the options or the dataset say otherwise.
+const COMPARED_STEPS: u64 = 16;
+
 /// Distributes the elements of `dataset`, which are global batches, over `replicas` replicas on `devices`. Replica k is
 /// on the k-th of them.
 ///
@@ -240,6 +243,8 @@ pub struct DistributedDataset {
     way: Way,
     replicas: LocalReplicas,
     read_ahead: usize,
+    /// In how many steps of each pass ranks that read the same data compare rows, too.
+    compared_steps: u64,
     /// The strategy whose replicas get the elements, if it is known.
     strategy: Option<ElementsFor>,
     /// The ranks that take elements together. Each has its own dataset.
@@ -266,6 +271,8 @@ impl DistributedDataset {
     ) -> Result<DistributedDataset> {
         let (devices, read_ahead) = options.check(&replicas.devices)?;
         let replicas = LocalReplicas { devices, ..replicas };
+        let suitable = if dataset.facts().has_functions { 0 } else { COMPARED_STEPS };
+        let compared_steps = options.compared_steps.unwrap_or(suitable);
         let (strategy, ranks) = (None, None);
         Ok(DistributedDataset {
             dataset,
@@ -274,6 +281,7 @@ impl DistributedDataset {
             way,
             replicas,
             read_ahead,
+            compared_steps,
             strategy,
             ranks,
         })
@@ -323,7 +331,7 @@ impl Pipeline for DistributedDataset {
         let (spec, replicas) = (&self.spec, &self.replicas);
         // Ranks compare their pipelines only if they read the same data.
         let compared = replicas.among_ranks.then(|| self.description());
-        let numbering = Numbering::new(compared.as_ref());
+        let numbering = Numbering::new(compared.as_ref(), self.compared_steps);
         let pass = match self.way {
             Way::Split(shares) => {
                 let split = Split::new(spec, replicas, shares);

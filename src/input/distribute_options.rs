@@ -56,6 +56,10 @@ pub struct DistributeOptions {
     pub read_ahead: Option<i64>,
     /// Which rows each rank gets.
     pub sharding: Sharding,
+    /// In how many steps of each pass, from its first one on, ranks that read the same batches ([`Sharding::Data`])
+    /// also compare the checksum of a sample of the rows. None: in 16, and in none if functions of the caller change
+    /// elements, since they may draw random numbers on each rank: a map, or the function that opens files.
+    pub compared_steps: Option<u64>,
 }
 
 impl Default for DistributeOptions {
@@ -66,6 +70,7 @@ impl Default for DistributeOptions {
             keep_on_host: false,
             read_ahead: None,
             sharding: Sharding::Data,
+            compared_steps: None,
         }
     }
 }

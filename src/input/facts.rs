@@ -35,6 +35,8 @@ pub(super) struct Facts {
     pub(super) rows: Option<RowFacts>,
     /// How they are ordered and kept.
     pub(super) order: OrderFacts,
+    /// Whether functions of the caller change elements, so that each process may have drawn them for itself.
+    pub(super) has_functions: bool,
     /// How many operations are nested, the source included.
     pub(super) depth: usize,
     /// How many operations an iterator has, the sources included. An operation counts as often as it is used.
@@ -77,8 +79,19 @@ impl Facts {
     /// The facts of a source of elements like `spec`.
     pub(super) fn source(spec: ElementSpec, cardinality: Cardinality) -> Facts {
         let (batches, batched, files, rows) = (None, None, None, None);
-        let order = OrderFacts::default();
-        Facts { spec, cardinality, batches, batched, files, rows, order, depth: 1, stages: 1 }
+        let (order, has_functions) = (OrderFacts::default(), false);
+        Facts {
+            spec,
+            cardinality,
+            batches,
+            batched,
+            files,
+            rows,
+            order,
+            has_functions,
+            depth: 1,
+            stages: 1,
+        }
     }
 
     /// The facts of the rows of `arrays`.
@@ -113,7 +126,8 @@ impl Facts {
             ));
         }
         let order = OrderFacts::of(inputs.iter().map(|input| &input.order));
-        Ok(Facts { depth: deepest + 1, stages, order, ..inputs[0].clone() })
+        let has_functions = inputs.iter().any(|input| input.has_functions);
+        Ok(Facts { depth: deepest + 1, stages, order, has_functions, ..inputs[0].clone() })
     }
 
     /// The rows of a full batch, if the elements are batches and it is known before the first one.

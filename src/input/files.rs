@@ -171,7 +171,7 @@ impl Operation for FileList {
         let first = paths[0].display().to_string().into();
         let files = Files { count: paths.len(), names, first, rows: None, whole: None };
         let facts = Facts::source(self.source.spec.clone(), Cardinality::Unknown);
-        Ok(Facts { files: Some(files), depth: DEPTH, ..facts })
+        Ok(Facts { files: Some(files), has_functions: true, depth: DEPTH, ..facts })
     }
 
     fn share(&self, share: &mut FileShare) -> Result<Option<Arc<dyn Operation>>> {

@@ -86,6 +86,7 @@ impl Operation for Map {
         facts.set_file_rows(inputs[0].rows_of_batches());
         facts.replace(self.spec.clone());
         facts.order.forget_batches();
+        facts.has_functions = true;
         Ok(facts)
     }
 

@@ -60,6 +60,7 @@ mod reorder;
 mod repeat;
 mod replay_log;
 mod round_robin;
+mod sample;
 mod shuffle;
 mod slices;
 mod sources;

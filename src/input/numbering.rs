@@ -6,6 +6,8 @@ use crate::error::Result;
 use crate::input::held::lacks_memory;
 use crate::input::pass::Pass;
 use crate::input::position::{Description, Rounds, StateReader, StateWriter};
+use crate::input::sample;
+use crate::tensor::Tensor;
 use crate::tensor::origin::{BatchShare, BatchSource, Origin};
 
 /// Numbers the elements of a pass. Elements that failed are counted too.
@@ -18,11 +20,14 @@ pub(super) struct Numbering {
     restored: bool,
     /// The rounds of the input after the elements of which the next one is made, if ranks compare it.
     rounds: Rounds,
+    /// In how many elements of each round ranks also compare a sample of the rows.
+    sampled: u64,
 }
 
 impl Numbering {
-    /// Starts a numbering for a pass of `pipeline`, if ranks compare pipelines.
-    pub(super) fn new(pipeline: Option<&Description>) -> Numbering {
+    /// Starts a numbering for a pass of `pipeline`, if ranks compare pipelines. In the first `sampled` elements of each
+    /// round they also compare a sample of the rows.
+    pub(super) fn new(pipeline: Option<&Description>, sampled: u64) -> Numbering {
         let source = pipeline.map(|pipeline| [pipeline.source(false), pipeline.source(true)]);
         Numbering {
             round: 0,
@@ -30,17 +35,26 @@ impl Numbering {
             source: source.map(|both| both.map(Arc::new)),
             restored: false,
             rounds: Rounds::default(),
+            sampled,
         }
     }
 
-    /// The share of a tensor that holds `examples` of the `all` examples of the next batch.
-    pub(super) fn share(&self, examples: u64, all: u64) -> BatchShare {
+    /// The checksum of a sample of a tensor of the next batch, if ranks compare it.
+    pub(super) fn checksum(&self, whole: &Tensor) -> Result<Option<u32>> {
+        let is_compared = self.source.is_some() && self.element < self.sampled;
+        is_compared.then(|| sample::checksum(self.element, whole)).transpose()
+    }
+
+    /// The share of a tensor that holds `examples` of the `all` examples of the next batch. `checksum` is that of the
+    /// tensor in the whole batch.
+    pub(super) fn share(&self, examples: u64, all: u64, checksum: Option<u32>) -> BatchShare {
         let origin = self.source.as_ref().map(|source| Origin {
             source: Arc::clone(&source[usize::from(self.restored)]),
             round: self.round,
             element: self.element,
             shuffles: self.rounds.of_shuffles(),
             examples: all,
+            checksum,
         });
         BatchShare { examples, origin }
     }

@@ -58,12 +58,12 @@ impl Make for Deal {
             match elements.get(replicas.first + replica) {
                 Some(element) => {
                     let source = leaves.tensor(element, leaf)?;
-                    let share = Some(numbering.share(examples(source), all));
+                    let share = Some(numbering.share(examples(source), all, None));
                     element_buffer::view(component, source, *source.layout(), 0, device, share)
                 }
                 None => {
                     let other = leaves.tensor(&elements[0], leaf)?;
-                    missing(component, other, device, (zero, numbering.share(0, all)))
+                    missing(component, other, device, (zero, numbering.share(0, all, None)))
                 }
             }
         })

@@ -73,8 +73,14 @@ impl Make for Split {
         let Split { leaves, replicas, shares } = self;
         let count = replicas.devices.len();
         buffer.fill(&mut |number, slot| {
-            let whole = leaves.tensor(&batches[0], number / count)?;
-            make_part(slot.tensor, whole, (number % count, *shares), replicas, numbering)
+            let (leaf, replica) = (number / count, number % count);
+            let whole = leaves.tensor(&batches[0], leaf)?;
+            // Ranks compare the first component.
+            let checksum = match replica {
+                0 => numbering.checksum(whole)?,
+                _ => None,
+            };
+            make_part(slot.tensor, whole, (replica, *shares), replicas, (numbering, checksum))
         })
     }
 }
@@ -150,7 +156,8 @@ pub fn split_rows(
 /// INVALID_ARGUMENT: a leaf that is not a tensor and, with several devices, a scalar.
 pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
     let replicas = &LocalReplicas::of_strategy(strategy);
-    let numbering = &Numbering::new(replicas.among_ranks.then(Description::default).as_ref());
+    let described = replicas.among_ranks.then(Description::default);
+    let numbering = &Numbering::new(described.as_ref(), 0);
     let _split = observe::span(Phase::Split);
     batch.map_leaves(&mut |leaf| {
         let Value::Tensor(whole) = leaf else {
@@ -167,7 +174,7 @@ pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
         }
         let part_of = |replica| {
             let mut part = Tensor::uninitialized(whole.dtype(), Shape::new(&[0])?, DeviceId::HOST)?;
-            make_part(&mut part, whole, (replica, Shares::Ceiling), replicas, numbering)?;
+            make_part(&mut part, whole, (replica, Shares::Ceiling), replicas, (numbering, None))?;
             Ok(part)
         };
         match replicas.devices.len() {
@@ -182,17 +189,18 @@ pub(super) fn examples(tensor: &Tensor) -> u64 {
     tensor.shape().first().map_or(1, |&rows| rows as u64)
 }
 
-/// Makes `component` the part of `whole` for the replica of this process with the given number.
+/// Makes `component` the part of `whole`, whose checksum is given, for the replica of this process with the given
+/// number.
 fn make_part(
     component: &mut Tensor,
     whole: &Tensor,
     (replica, shares): (usize, Shares),
     replicas: &LocalReplicas,
-    numbering: &Numbering,
+    (numbering, checksum): (&Numbering, Option<u32>),
 ) -> Result<()> {
     let device = replicas.devices[replica];
     if replicas.all == 1 {
-        let share = Some(numbering.share(examples(whole), examples(whole)));
+        let share = Some(numbering.share(examples(whole), examples(whole), checksum));
         return element_buffer::view(component, whole, *whole.layout(), 0, device, share);
     }
     let rows = whole.shape().first().copied().ok_or_else(|| {
@@ -200,7 +208,7 @@ fn make_part(
     })?;
     let (start, stop) = shares.part(rows, replicas.first + replica, replicas.all);
     let (layout, offset) = whole.layout().slice(0, start, stop, 1)?;
-    let share = Some(numbering.share((stop - start) as u64, rows as u64));
+    let share = Some(numbering.share((stop - start) as u64, rows as u64, checksum));
     element_buffer::view(component, whole, layout, offset, device, share)
 }
 

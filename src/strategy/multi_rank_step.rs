@@ -29,6 +29,9 @@ fn read(arguments: Option<&Value>, add: &mut AddQuantity<'_>) {
             last = Some(origin.clone());
         }
         add(&"the number of examples in the global batch", origin.examples.into());
+        if let Some(checksum) = origin.checksum {
+            add(&"the checksum of rows of the global batch", u64::from(checksum).into());
+        }
     });
 }
 

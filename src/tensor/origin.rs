@@ -24,6 +24,8 @@ pub struct Origin {
     pub shuffles: u64,
     /// How many examples the whole batch has.
     pub examples: u64,
+    /// The checksum of a sample of the tensor in the whole batch, if processes compare it.
+    pub checksum: Option<u32>,
 }
 
 impl Origin {

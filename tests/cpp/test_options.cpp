@@ -105,7 +105,7 @@ void the_others() {
     const distribute of_distribute = UMBO_DISTRIBUTE_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::distribute_options{}), of_distribute, &distribute::split,
                &distribute::drop_partial_step, &distribute::host_only,
-               &distribute::prefetch_count, &distribute::sharding));
+               &distribute::prefetch_count, &distribute::sharding, &distribute::compared_steps));
     using equivalence = umbo_equivalence_options;
     const equivalence of_equivalence = UMBO_EQUIVALENCE_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::equivalence_options{}), of_equivalence,

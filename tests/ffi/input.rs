@@ -263,6 +263,7 @@ const OPTIONS: umbo_distribute_options = umbo_distribute_options {
     host_only: 0,
     prefetch_count: UMBO_AUTO,
     sharding: UMBO_SHARDING_DATA,
+    compared_steps: UMBO_AUTO,
 };
 
 #[test]
@@ -330,6 +331,12 @@ fn distribution_from_a_function_and_its_options() {
             distribute(Some(two_by_two), &with),
             UMBO_STATUS_INVALID_ARGUMENT,
             &["prefetch_count"],
+        );
+        let with = umbo_distribute_options { compared_steps: -2, ..OPTIONS };
+        refused(
+            distribute(Some(two_by_two), &with),
+            UMBO_STATUS_INVALID_ARGUMENT,
+            &["options.compared_steps"],
         );
         assert_eq!(count(&state.next), 2, "the function was called although the options are wrong");
         assert!(output.is_null());

@@ -43,6 +43,7 @@ const DROPPING: DistributeOptions = DistributeOptions {
     keep_on_host: false,
     read_ahead: Some(1),
     sharding: Sharding::Data,
+    compared_steps: None,
 };
 
 /// What is made of batches before they are distributed.

@@ -3,13 +3,14 @@
 
 use umbo::error::{Error, Result, Status};
 use umbo::input::{
-    Dataset, DistributeOptions, MapOptions, PassIterator, Sharding, ShuffleOptions, Splitting,
-    distribute_dataset, split_for,
+    Dataset, DistributeOptions, File, FilesOptions, Generator, MapOptions, PassIterator, Sharding,
+    ShuffleOptions, Splitting, distribute_dataset, split_for,
 };
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::values::Value;
 
 use super::engine::ranks;
+use super::pairwise::pairwise;
 use super::{on_ranks, tensor};
 
 /// How a rank reads.
@@ -240,5 +241,149 @@ fn data_of_a_rank_s_own_may_differ() {
             steps
         });
         assert!(steps[0] > 1 && steps.iter().all(|count| *count == steps[0]), "{steps:?}");
+    }
+}
+
+/// Where the rows of a rank come from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Source {
+    Arrays,
+    Shuffled,
+    Generator,
+    /// Functions of the program change the elements.
+    Mapped,
+    Files,
+}
+
+/// Rows as they are on the other ranks, in another order, or with other numbers from one step on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Contents {
+    Alike,
+    Reversed,
+    OtherFromStep(i32),
+}
+
+const STEPS: i32 = 24;
+/// Rows of a batch.
+const BATCH: i32 = 12;
+
+fn numbers(contents: Contents) -> Vec<i64> {
+    let numbers = 0..i64::from(STEPS * BATCH);
+    match contents {
+        Contents::Alike => numbers.collect(),
+        Contents::Reversed => numbers.rev().collect(),
+        Contents::OtherFromStep(step) => {
+            let first = i64::from(step * BATCH);
+            numbers.map(|number| if number < first { number } else { number + 7 }).collect()
+        }
+    }
+}
+
+/// A generator of these numbers.
+struct Numbers(std::vec::IntoIter<i64>);
+
+impl Generator for Numbers {
+    fn next(&mut self) -> Result<Option<Value>> {
+        Ok(self.0.next().map(|number| Value::Tensor(tensor(&[number], &[]))))
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn dataset_of(source: Source, numbers: Vec<i64>) -> Dataset {
+    let rows = Value::Tensor(tensor(&numbers, &[numbers.len()]));
+    let arrays = Dataset::from_tensor_slices(&rows).unwrap();
+    let shuffle = ShuffleOptions { seed: 5, ..ShuffleOptions::default() };
+    let rows = match source {
+        Source::Arrays => arrays,
+        Source::Shuffled => arrays.shuffle(&shuffle).unwrap(),
+        Source::Generator => {
+            let begin = move || Ok(Box::new(Numbers(numbers.clone().into_iter())) as _);
+            Dataset::from_generator(arrays.element_spec().clone(), begin).unwrap()
+        }
+        Source::Mapped => {
+            let same = |value: &Value| Ok(value.clone());
+            arrays.map(same, MapOptions::default()).unwrap()
+        }
+        Source::Files => {
+            let open = move |_: File<'_>| Ok(arrays.clone());
+            Dataset::from_files(&["one"], open, FilesOptions::default()).unwrap()
+        }
+    };
+    rows.batch(BATCH.into(), false).unwrap()
+}
+
+/// In which step the ranks are told, counted from 0.
+fn told_in(source: Source, contents: Contents, compared: Option<u64>) -> Option<i32> {
+    let has_functions = matches!(source, Source::Mapped | Source::Files);
+    let compared = compared.unwrap_or(if has_functions { 0 } else { 16 });
+    let first = match contents {
+        Contents::Alike => return None,
+        Contents::Reversed => 0,
+        // A shuffle of all rows brings some of the others into the first batch.
+        Contents::OtherFromStep(_) if source == Source::Shuffled => 0,
+        Contents::OtherFromStep(step) => step,
+    };
+    (compared > first as u64).then_some(first)
+}
+
+/// Rows in another order, and other rows, are noticed where the ranks read the same batches, in the steps in which
+/// they are compared; and nowhere else.
+#[test]
+fn other_rows_of_the_same_shape_are_noticed() {
+    let sources =
+        [Source::Arrays, Source::Shuffled, Source::Generator, Source::Mapped, Source::Files];
+    let contents = [
+        Contents::Alike,
+        Contents::Reversed,
+        Contents::OtherFromStep(4),
+        Contents::OtherFromStep(17),
+    ];
+    let compared = [None, Some(0), Some(5), Some(u64::MAX)];
+    let splits = [(2, 1), (2, 2), (3, 1), (3, 2)];
+    let plans = pairwise(&[sources.len(), contents.len(), compared.len(), splits.len(), 2, 2, 2]);
+    for plan in plans {
+        let (source, contents, compared) = (sources[plan[0]], contents[plan[1]], compared[plan[2]]);
+        let (size, replicas) = splits[plan[3]];
+        let wrong = size - 1;
+        let options = DistributeOptions {
+            splitting: [Splitting::Ceiling, Splitting::Balanced][plan[4]],
+            read_ahead: Some([0, 2][plan[5]]),
+            sharding: [Sharding::Data, Sharding::Off][plan[6]],
+            compared_steps: compared,
+            ..DistributeOptions::default()
+        };
+        let told = match options.sharding {
+            Sharding::Off => None,
+            _ => told_in(source, contents, compared),
+        };
+        let what = format!("{source:?}, {contents:?}, {size}×{replicas}, {options:?}");
+        on_ranks(&ranks(size), replicas, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            let numbers = numbers(if rank == wrong { contents } else { Contents::Alike });
+            let dataset = dataset_of(source, numbers);
+            let distributed = distribute_dataset(&strategy, &dataset, &options).unwrap();
+            let iterator = distributed.iterator().unwrap();
+            for number in 0.. {
+                let Some(element) = iterator.next().unwrap() else {
+                    assert_eq!((number, told), (STEPS, None), "{what}");
+                    break;
+                };
+                let Err(error) = step(&strategy, Some(element)) else {
+                    assert_ne!(Some(number), told, "{what}");
+                    continue;
+                };
+                assert_eq!(Some(number), told, "{what}: {error}");
+                assert_eq!(error.status(), Status::FailedPrecondition, "{what}: {error}");
+                let text = error.to_string();
+                let parts = ["the ranks disagree", "the checksum of rows of the global batch"];
+                for part in parts.into_iter().chain(["compared_steps", &format!("rank {wrong}")]) {
+                    assert!(text.contains(part), "'{part}' is missing: {text}");
+                }
+                break;
+            }
+        });
     }
 }

@@ -121,6 +121,7 @@ struct distribute_options {
     bool host_only = false;
     std::int64_t prefetch_count = UMBO_AUTO;
     umbo::sharding sharding = umbo::sharding{UMBO_SHARDING_DATA};
+    std::int64_t compared_steps = UMBO_AUTO;
 };
 
 // Which checkpoints are kept, and when one is due; see umbo_checkpoint_manager_options.
@@ -354,6 +355,7 @@ inline umbo_distribute_options raw_options(const distribute_options &how) noexce
     raw.host_only = how.host_only ? 1 : 0;
     raw.prefetch_count = how.prefetch_count;
     raw.sharding = to_c(how.sharding);
+    raw.compared_steps = how.compared_steps;
     return raw;
 }
 
