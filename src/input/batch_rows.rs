@@ -6,8 +6,8 @@ use crate::error::{Result, memory};
 use crate::input::batch_parameters::BatchParameters;
 use crate::input::cardinality::Cardinality;
 use crate::input::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
-use crate::input::given::Given;
-use crate::input::pass::Pass;
+use crate::input::given::{Given, Stop};
+use crate::input::pass::{Pass, skip_each};
 use crate::input::position::{Rounds, StateReader, StateWriter, unfit};
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
@@ -66,6 +66,33 @@ impl BatchRowsPass {
 }
 
 impl Pass<Value> for BatchRowsPass {
+    fn skip(&mut self, left: &mut u64, stop: &Stop) -> Result<()> {
+        let Order::Own { next } = &mut self.order else { return skip_each(self, left, stop) };
+        let skipped = self.batch.batches(self.arrays.rows - *next).min(*left);
+        let rows = skipped.saturating_mul(self.batch.size as u64);
+        *next = next.saturating_add(rows).min(self.arrays.rows);
+        *left -= skipped;
+        Ok(())
+    }
+
+    fn certain(&self) -> Option<Cardinality> {
+        let rows = match &self.order {
+            Order::Own { .. } => Some(Cardinality::Exact(self.arrays.rows)),
+            Order::Any(order) => order.certain(),
+        };
+        rows.map(|rows| rows.map(|rows| self.batch.batches(rows)))
+    }
+
+    fn skip_rounds(&mut self, rounds: u64, items: u64) {
+        self.numbers.clear();
+        match &mut self.order {
+            Order::Own { next } => *next = 0,
+            Order::Any(order) => {
+                order.skip_rounds(rounds, items.saturating_mul(self.batch.size as u64));
+            }
+        }
+    }
+
     fn next(&mut self) -> Result<Option<Value>> {
         let order = match &mut self.order {
             Order::Own { next } => {

@@ -108,6 +108,19 @@ impl<T: Item> CachePass<T> {
         kept.or_else(|| self.complete.clone())
     }
 
+    /// Is at the beginning of another round. The input is not.
+    fn turn_over(&mut self) {
+        self.seen.clear();
+        self.replay.clear();
+        self.next = 0;
+        self.failed = false;
+        self.replaying = self.kept();
+        // The dataset may have cached it, or the round of another pass.
+        if self.own.is_none() && self.of_dataset().is_some() {
+            self.complete = None;
+        }
+    }
+
     /// Drops what was kept of this round.
     fn give_up(&mut self) {
         self.failed = true;
@@ -201,16 +214,16 @@ impl<T: Item> Pass<T> for CachePass<T> {
         }
     }
 
+    fn certain(&self) -> Option<Cardinality> {
+        self.replaying.as_ref().map(|kept| Cardinality::Exact(kept.items.len() as u64))
+    }
+
+    fn skip_rounds(&mut self, _rounds: u64, _items: u64) {
+        self.turn_over();
+    }
+
     fn restart(&mut self) -> Result<()> {
-        self.seen.clear();
-        self.replay.clear();
-        self.next = 0;
-        self.failed = false;
-        self.replaying = self.kept();
-        // The dataset may have cached it, or the round of another pass.
-        if self.own.is_none() && self.of_dataset().is_some() {
-            self.complete = None;
-        }
+        self.turn_over();
         if self.replaying.is_some() { Ok(()) } else { self.input.restart() }
     }
 

@@ -7,6 +7,7 @@ use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Operation};
 use crate::input::facts::{Facts, common_batch_size, common_batched};
 use crate::input::file_shares;
+use crate::input::given::Stop;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::spec::ElementSpec;
@@ -90,6 +91,31 @@ impl Pass<Value> for ConcatenatePass {
             self.current += 1;
         }
         Ok(None)
+    }
+
+    fn skip(&mut self, left: &mut u64, stop: &Stop) -> Result<()> {
+        while let Some(input) = self.inputs.get_mut(self.current) {
+            input.skip(left, stop)?;
+            if *left == 0 {
+                break;
+            }
+            self.current += 1;
+        }
+        Ok(())
+    }
+
+    fn certain(&self) -> Option<Cardinality> {
+        let mut inputs = self.inputs.iter().map(|input| input.certain());
+        inputs.try_fold(Cardinality::Exact(0), |all, input| Some(followed_by(all, input?)))
+    }
+
+    fn skip_rounds(&mut self, rounds: u64, items: u64) {
+        let mut left = items;
+        for input in &mut self.inputs {
+            let all = input.certain().and_then(Cardinality::exact).unwrap_or(u64::MAX);
+            input.skip_rounds(rounds, left);
+            left = left.saturating_sub(all);
+        }
     }
 
     fn restart(&mut self) -> Result<()> {

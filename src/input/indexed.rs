@@ -1,10 +1,12 @@
 //! Passes over items that have numbers.
 
 use crate::error::Result;
+use crate::input::cardinality::Cardinality;
+use crate::input::given::Stop;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 
-/// Items that can be made in any order.
+/// Items that can be made in any order, and of which none fails for any reason but lack of memory.
 pub(super) trait Indexed: Send + 'static {
     type Item;
 
@@ -42,6 +44,17 @@ impl<I: Indexed> Pass<I::Item> for IndexedPass<I> {
         let item = self.items.item(self.next)?;
         self.next += 1;
         Ok(Some(item))
+    }
+
+    fn skip(&mut self, left: &mut u64, _stop: &Stop) -> Result<()> {
+        let skipped = (self.count - self.next).min(*left);
+        self.next += skipped;
+        *left -= skipped;
+        Ok(())
+    }
+
+    fn certain(&self) -> Option<Cardinality> {
+        Some(Cardinality::Exact(self.count))
     }
 
     fn restart(&mut self) -> Result<()> {

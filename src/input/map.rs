@@ -333,7 +333,7 @@ impl Pass<Value> for ParallelPass {
 
     fn announce(&mut self, given: &Given) {
         self.given = given.clone();
-        self.input.announce(&self.of_input);
+        self.input.announce(&self.of_input.below(given));
     }
 
     fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<Value>)) {

@@ -5,7 +5,8 @@ use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
 use crate::input::facts::Facts;
-use crate::input::pass::{Item, Pass};
+use crate::input::given::{Given, Stop};
+use crate::input::pass::{Item, Pass, skip_each};
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::reorder::Reorder;
 use crate::input::suspects::{PartDoubts, PartKind};
@@ -22,8 +23,8 @@ impl Dataset {
     }
 
     /// All elements except the first `count`. None are left if there are no more than `count`, or if it is -1. Skipping
-    /// in ranges and in rows of arrays takes no time; other elements are made and dropped. INVALID_ARGUMENT if `count`
-    /// is less than -1.
+    /// in ranges and in rows of arrays takes no time, and neither do whole rounds of them in a repeat, shuffled or batched
+    /// or not, nor of what is cached; other elements are made and dropped. INVALID_ARGUMENT if `count` is less than -1.
     ///
     /// These are warnings and, in a strict process, errors: a take and a skip of one dataset that is shuffled anew in each
     /// pass (INVALID_ARGUMENT), and another pass behind the first elements of such a dataset, which leaves out others
@@ -80,6 +81,19 @@ struct Part {
 impl Part {
     const ALL: Part = Part { first: 0, every: 1, count: u64::MAX };
 
+    /// How many items this part of `all` has.
+    fn cardinality(&self, all: Cardinality) -> Cardinality {
+        let Part { first, every, count } = *self;
+        match all {
+            Cardinality::Exact(all) => {
+                Cardinality::Exact(all.saturating_sub(first).div_ceil(every).min(count))
+            }
+            Cardinality::Endless if count < u64::MAX => Cardinality::Exact(count),
+            Cardinality::Unknown if count == 0 => Cardinality::Exact(0),
+            same => same,
+        }
+    }
+
     /// Which part it is, if it is neither all nor nothing.
     fn kind(&self) -> Option<PartKind> {
         match *self {
@@ -109,14 +123,7 @@ impl Reorder for PartOf {
 
     fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
         let Part { first, every, count } = self.part;
-        facts.reorder(match input.cardinality {
-            Cardinality::Exact(all) => {
-                Cardinality::Exact(all.saturating_sub(first).div_ceil(every).min(count))
-            }
-            Cardinality::Endless if count < u64::MAX => Cardinality::Exact(count),
-            Cardinality::Unknown if count == 0 => Cardinality::Exact(0),
-            same => same,
-        });
+        facts.reorder(self.part.cardinality(input.cardinality));
         if self.part.kind().is_some() {
             facts.order.forget_shuffle();
         }
@@ -135,7 +142,8 @@ impl Reorder for PartOf {
 
     fn pass<T: Item>(&self, _count: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
         let PartOf { part, doubts } = self.clone();
-        Box::new(PartPass { part, skip: part.first, left: part.count, doubts, input })
+        let (skip, left, stop) = (part.first, part.count, Stop::default());
+        Box::new(PartPass { part, skip, left, doubts, stop, input })
     }
 }
 
@@ -146,7 +154,29 @@ struct PartPass<T> {
     /// How many items of this part are left, at most.
     left: u64,
     doubts: PartDoubts,
+    /// Whether a request is still to be answered.
+    stop: Stop,
     input: Box<dyn Pass<T>>,
+}
+
+impl<T: Send> PartPass<T> {
+    /// Passes over the next items of this part, at most `left`, in an input that is certain.
+    fn skip_certain(&mut self, left: &mut u64, stop: &Stop) -> Result<()> {
+        let every = self.part.every;
+        // As many as the number of the input's items can be told of.
+        let most = (u64::MAX - 1 - self.skip) / every + 1;
+        let wanted = self.left.min(*left).min(most);
+        let mut of_input = self.skip + 1 + (wanted - 1) * every;
+        let skipped = self.input.skip(&mut of_input, stop);
+        let missing = of_input.div_ceil(every).min(wanted);
+        self.skip = match missing {
+            0 => every - 1,
+            _ => of_input - 1 - (missing - 1) * every,
+        };
+        self.left -= wanted - missing;
+        *left -= wanted - missing;
+        skipped
+    }
 }
 
 impl<T: Send> Pass<T> for PartPass<T> {
@@ -154,21 +184,53 @@ impl<T: Send> Pass<T> for PartPass<T> {
         if self.left == 0 {
             return Ok(None);
         }
-        while self.skip > 0 {
+        if self.skip > 0 {
             // An element that cannot be skipped is not counted.
-            let skipped = self.input.next();
-            let skipped =
-                if self.part.every > 1 { skipped.map_err(Error::shifting) } else { skipped };
-            if skipped?.is_none() {
+            let skipped = self.input.skip(&mut self.skip, &self.stop);
+            if self.part.every > 1 { skipped.map_err(Error::shifting) } else { skipped }?;
+            if self.skip > 0 {
                 return Ok(None);
             }
-            self.skip -= 1;
         }
         let item = self.input.next()?;
         if item.is_some() {
             (self.skip, self.left) = (self.part.every - 1, self.left - 1);
         }
         Ok(item)
+    }
+
+    fn skip(&mut self, left: &mut u64, stop: &Stop) -> Result<()> {
+        while *left > 0 && self.left > 0 {
+            let wanted = *left;
+            if self.input.certain().is_some() {
+                self.skip_certain(left, stop)?;
+            } else {
+                // The next item may be the last one that is not certain, as in the first round of a cache.
+                let mut one = 1;
+                let skipped = skip_each(self, &mut one, stop);
+                *left -= 1 - one;
+                skipped?;
+            }
+            if *left == wanted {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn certain(&self) -> Option<Cardinality> {
+        let all = self.input.certain().filter(|_| !self.doubts.may_refuse());
+        all.map(|all| self.part.cardinality(all))
+    }
+
+    fn skip_rounds(&mut self, rounds: u64, items: u64) {
+        let Part { first, every, count } = self.part;
+        (self.skip, self.left) = (first, count);
+        let of_input = match items.min(count) {
+            0 => 0,
+            items => (items - 1).saturating_mul(every).saturating_add(first).saturating_add(1),
+        };
+        self.input.skip_rounds(rounds, of_input);
     }
 
     fn restart(&mut self) -> Result<()> {
@@ -192,5 +254,10 @@ impl<T: Send> Pass<T> for PartPass<T> {
 
     fn inputs(&mut self, visit: &mut dyn FnMut(&mut dyn Pass<T>)) {
         visit(&mut *self.input);
+    }
+
+    fn announce(&mut self, given: &Given) {
+        self.stop = given.stop();
+        self.input.announce(given);
     }
 }

@@ -1,7 +1,8 @@
 //! The traits of iteration over a dataset.
 
 use crate::error::Result;
-use crate::input::given::Given;
+use crate::input::cardinality::Cardinality;
+use crate::input::given::{Given, Stop};
 use crate::input::memory;
 use crate::input::position::{Description, Rounds, StateReader, StateWriter};
 use crate::values::Value;
@@ -42,6 +43,22 @@ impl Item for Value {
     }
 }
 
+/// As [`Pass::skip`], by requesting each item.
+pub(super) fn skip_each<T>(
+    pass: &mut (impl Pass<T> + ?Sized),
+    left: &mut u64,
+    stop: &Stop,
+) -> Result<()> {
+    while *left > 0 {
+        stop.check()?;
+        if pass.next()?.is_none() {
+            break;
+        }
+        *left -= 1;
+    }
+    Ok(())
+}
+
 /// One iteration over a dataset.
 ///
 /// `T` is the type of its items: row numbers (`u64`) in front of a batch over arrays, elements everywhere else.
@@ -50,6 +67,24 @@ pub(super) trait Pass<T>: Send {
     /// what failed. RESOURCE_EXHAUSTED loses nothing: an item that was taken from an input is held
     /// ([`Held`](crate::input::held::Held)), and the next call tries again.
     fn next(&mut self) -> Result<Option<T>>;
+
+    /// Passes over the next `left` items, and subtracts each of them from `left`. Some are left only at the end. The pass
+    /// is then where as many calls of [`Pass::next`] would have brought it, and fails as they would. It also fails once
+    /// `stop` is requested.
+    fn skip(&mut self, left: &mut u64, stop: &Stop) -> Result<()> {
+        skip_each(self, left, stop)
+    }
+
+    /// How many items each whole round has, the present one and later ones, if none of them can fail for any reason but
+    /// lack of memory, and if all that a round changes is a counter of rounds. Otherwise None. Such a pass has
+    /// [`Pass::skip_rounds`].
+    fn certain(&self) -> Option<Cardinality> {
+        None
+    }
+
+    /// Does what `rounds` times would be done by requests of `items` items, or of all and the end if there are fewer, and
+    /// then [`Pass::restart`]. The pass is at the beginning of a round, and [`Pass::certain`] is not None.
+    fn skip_rounds(&mut self, _rounds: u64, _items: u64) {}
 
     /// Goes back to the beginning and starts another round. Shuffles that change in each round change now. Memory and
     /// threads stay.
@@ -96,5 +131,134 @@ pub(super) trait Pass<T>: Send {
     /// changes when its items are `given`.
     fn announce(&mut self, given: &Given) {
         self.inputs(&mut |input| input.announce(given));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+    use crate::device::DeviceId;
+    use crate::error::Error;
+    use crate::input::dataset::Dataset;
+    use crate::input::map::MapOptions;
+    use crate::input::shuffle::ShuffleOptions;
+    use crate::tensor::{Shape, Tensor};
+
+    /// Scalars: a range, rows of an array, or what a function makes, which fails now and then.
+    fn source(random: &mut ChaCha8Rng) -> Dataset {
+        let count = random.random_range(0..9);
+        match random.random_range(0..3) {
+            0 => Dataset::range(0, count, 1).unwrap(),
+            1 => {
+                let numbers: Vec<i64> = (0..count).collect();
+                let shape = Shape::new(&[numbers.len()]).unwrap();
+                let rows = Tensor::from_slice(&numbers, shape, DeviceId::HOST).unwrap();
+                Dataset::from_tensor_slices(&Value::Tensor(rows)).unwrap()
+            }
+            _ => {
+                let function = |element: &Value| match element.tensor_of(0)?.to_vec::<i64>()?[0] {
+                    3 => Err(Error::NotFound("the fourth one".into())),
+                    _ => Ok(element.clone()),
+                };
+                let options = MapOptions { parallel_calls: 0, element_spec: None };
+                Dataset::range(0, count, 1).unwrap().map(function, options).unwrap()
+            }
+        }
+    }
+
+    fn drawn(random: &mut ChaCha8Rng, what: &mut String) -> Dataset {
+        let mut dataset = source(random);
+        *what += &format!("{:?}", dataset.description().stages());
+        let mut batches = false;
+        for _ in 0..random.random_range(1..6) {
+            let n = random.random_range(0..5);
+            dataset = match random.random_range(0..9) {
+                0 | 1 => dataset.repeat(n),
+                2 => dataset.repeat(-1),
+                3 => {
+                    let keep_order_each_pass = random.random_range(0..3) == 0;
+                    let (buffer_size, seed) = (1 + n, 5);
+                    dataset.shuffle(&ShuffleOptions { buffer_size, seed, keep_order_each_pass })
+                }
+                4 => dataset.skip(n),
+                5 => dataset.take(3 * n),
+                6 => dataset.shard(n + 1, random.random_range(0..=n)),
+                7 if dataset.cardinality() != Cardinality::Endless => dataset.cache(),
+                7 => Dataset::concatenate(&[dataset.take(n).unwrap(), dataset]),
+                _ if batches => Dataset::concatenate(&[dataset.clone(), dataset]),
+                _ => {
+                    batches = true;
+                    dataset.batch(1 + n, random.random_range(0..2) == 0)
+                }
+            }
+            .unwrap();
+        }
+        *what = format!("{:?}", dataset.description().stages());
+        dataset
+    }
+
+    /// What later items and rounds depend on.
+    fn place(pass: &mut dyn Pass<Value>) -> (Vec<u64>, Vec<u64>) {
+        let (mut position, mut rounds) = (StateWriter::default(), Rounds::default());
+        pass.save(&mut position);
+        pass.rounds(&mut rounds);
+        let mut reader = rounds.reader().unwrap();
+        let numbers = std::iter::from_fn(|| reader.number().ok()).collect();
+        (position.numbers().unwrap().to_vec(), numbers)
+    }
+
+    /// The pass, of a dataset that shares nothing with others.
+    fn begun(seed: u64, what: &mut String) -> Box<dyn Pass<Value>> {
+        let dataset = drawn(&mut ChaCha8Rng::seed_from_u64(seed), what);
+        let mut pass = dataset.start().unwrap();
+        pass.announce(&Given::at_once());
+        pass
+    }
+
+    #[test]
+    fn skipping_leads_where_requests_lead() {
+        let mut whole_rounds = 0;
+        for seed in 0..2000 {
+            let mut what = String::new();
+            let (mut fast, mut slow) = (begun(seed, &mut what), begun(seed, &mut what));
+            let mut random = ChaCha8Rng::seed_from_u64(seed + 1_000_000);
+            for _ in 0..8 {
+                let count = random.random_range(0..40);
+                let (mut left, mut expected) = (count, count);
+                whole_rounds += u64::from(fast.certain().is_some() && count > 20);
+                let skipped = fast.skip(&mut left, &Stop::default());
+                let requested = skip_each(&mut *slow, &mut expected, &Stop::default());
+                let words = |done: Result<()>| done.map_err(|error| error.to_string());
+                let case = format!("{seed}: {what}, {count}");
+                assert_eq!((words(skipped), left), (words(requested), expected), "{case}");
+                assert_eq!(place(&mut *fast), place(&mut *slow), "{case}");
+                if random.random_range(0..4) == 0 {
+                    let restarted = words(fast.restart());
+                    assert_eq!(restarted, words(slow.restart()), "{case}");
+                }
+                let text = |item: Result<Option<Value>>| match item {
+                    Ok(Some(item)) => item.tensor_of(0).unwrap().to_vec::<i64>().unwrap(),
+                    Ok(None) => vec![-1],
+                    Err(_) => vec![-2],
+                };
+                assert_eq!(text(fast.next()), text(slow.next()), "{case}");
+                assert_eq!(place(&mut *fast), place(&mut *slow), "{case}");
+            }
+        }
+        assert!(whole_rounds > 500, "{whole_rounds}");
+    }
+
+    #[test]
+    fn a_request_that_is_stopped_ends_within_what_it_skips() {
+        let given = Given::later();
+        let below = Given::later().below(&given);
+        let dataset = Dataset::range(0, 7, 1).unwrap().prefetch(1).unwrap();
+        let mut pass = dataset.repeat(-1).unwrap().skip(i64::MAX).unwrap().start().unwrap();
+        pass.announce(&below);
+        given.end();
+        assert_eq!(pass.next().unwrap_err().status(), crate::error::Status::Cancelled);
     }
 }

@@ -248,7 +248,7 @@ impl Pass<Value> for PrefetchPass {
 
     fn announce(&mut self, given: &Given) {
         self.given = Some(given.clone());
-        self.ring.input.lock().announce(&self.ring.of_input);
+        self.ring.input.lock().announce(&self.ring.of_input.below(given));
     }
 }
 
@@ -256,6 +256,7 @@ impl Drop for PrefetchPass {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.ring.state.lock().stop = true;
+        self.ring.of_input.end();
         self.ring.wanted.notify_one();
         // The thread may be this one, or wait for this one. Then it cannot be joined, and ends by itself as soon as it
         // can.

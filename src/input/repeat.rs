@@ -1,10 +1,13 @@
 //! Repetition of a dataset.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use crate::error::{Error, Result};
 use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
 use crate::input::facts::Facts;
+use crate::input::given::Stop;
 use crate::input::held::lacks_memory;
 use crate::input::pass::{Item, Pass};
 use crate::input::position::{StateReader, StateWriter, unfit};
@@ -30,14 +33,7 @@ impl Reorder for Repeat {
     }
 
     fn reorder(&self, input: &Facts, facts: &mut Facts) -> Result<()> {
-        facts.reorder(match (input.cardinality, self.0) {
-            (_, Some(0)) | (Cardinality::Exact(0), _) => Cardinality::Exact(0),
-            (Cardinality::Endless, _) | (_, None) => Cardinality::Endless,
-            (Cardinality::Unknown, _) => Cardinality::Unknown,
-            (Cardinality::Exact(once), Some(rounds)) => {
-                once.checked_mul(rounds).map_or(Cardinality::Unknown, Cardinality::Exact)
-            }
-        });
+        facts.reorder(repeated(input.cardinality, self.0));
         facts.order.forget_shuffle();
         Ok(())
     }
@@ -45,6 +41,24 @@ impl Reorder for Repeat {
     fn pass<T: Item>(&self, _count: Cardinality, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
         Box::new(RepeatPass { rounds: self.0, left: self.0, empty: true, input })
     }
+}
+
+/// How many elements this number of rounds has.
+fn repeated(once: Cardinality, rounds: Option<u64>) -> Cardinality {
+    match (once, rounds) {
+        (_, Some(0)) | (Cardinality::Exact(0), _) => Cardinality::Exact(0),
+        (Cardinality::Endless, _) | (_, None) => Cardinality::Endless,
+        (Cardinality::Unknown, _) => Cardinality::Unknown,
+        (Cardinality::Exact(once), Some(rounds)) => {
+            once.checked_mul(rounds).map_or(Cardinality::Unknown, Cardinality::Exact)
+        }
+    }
+}
+
+/// How many whole rounds of `once` items lie before the round of the last of `items` items. There are `rounds` rounds.
+fn whole_before(items: u64, once: u64, rounds: Option<u64>) -> u64 {
+    let before = items.saturating_sub(1) / once;
+    rounds.map_or(before, |rounds| before.min(rounds.saturating_sub(1)))
 }
 
 struct RepeatPass<T> {
@@ -72,6 +86,18 @@ impl<T> RepeatPass<T> {
         }
         restarted
     }
+
+    /// At the beginning of a round, passes over the whole rounds in front of the one in which the last of the next `left`
+    /// items is, as far as there are such rounds and nothing but their number matters.
+    fn skip_whole(&mut self, left: &mut u64) {
+        let Some(Cardinality::Exact(once @ 1..)) = self.input.certain() else { return };
+        let rounds = whole_before(*left, once, self.left);
+        if rounds > 0 {
+            self.input.skip_rounds(rounds, u64::MAX);
+            self.left = self.left.map(|left| left - rounds);
+            *left -= rounds * once;
+        }
+    }
 }
 
 impl<T: Send> Pass<T> for RepeatPass<T> {
@@ -85,6 +111,39 @@ impl<T: Send> Pass<T> for RepeatPass<T> {
             self.turn_over().map_err(Error::shifting)?;
         }
         Ok(None)
+    }
+
+    fn skip(&mut self, left: &mut u64, stop: &Stop) -> Result<()> {
+        while self.left != Some(0) {
+            let before = *left;
+            // Unwind safety: a pass in which a panic occurred continues after it.
+            let skipped = catch_unwind(AssertUnwindSafe(|| self.input.skip(left, stop)));
+            self.empty &= *left == before;
+            skipped.unwrap_or_else(|panic| resume_unwind(panic))?;
+            if *left == 0 {
+                break;
+            }
+            self.turn_over().map_err(Error::shifting)?;
+            self.skip_whole(left);
+        }
+        Ok(())
+    }
+
+    fn certain(&self) -> Option<Cardinality> {
+        self.input.certain().map(|once| repeated(once, self.rounds))
+    }
+
+    fn skip_rounds(&mut self, rounds: u64, items: u64) {
+        (self.left, self.empty) = (self.rounds, true);
+        let mut last = if self.rounds == Some(0) { 0 } else { items };
+        if let Some(Cardinality::Exact(once @ 1..)) = self.input.certain() {
+            let whole = whole_before(last, once, self.rounds);
+            if whole > 0 {
+                self.input.skip_rounds(rounds.saturating_mul(whole), u64::MAX);
+            }
+            last -= whole * once;
+        }
+        self.input.skip_rounds(rounds, last);
     }
 
     fn restart(&mut self) -> Result<()> {

@@ -160,6 +160,18 @@ struct ShufflePass<T> {
 }
 
 impl<T: Send> ShufflePass<T> {
+    /// Is at the beginning of the `rounds`-th round after this one. The input is not.
+    fn turn_over(&mut self, rounds: u64) {
+        // A restored number may be any.
+        self.round = self.round.saturating_add(rounds);
+        self.random = self.shuffle.random(self.pass, self.round);
+        self.drawn = 0;
+        self.buffer.clear();
+        self.replay.clear();
+        self.filled = false;
+        self.input_ended = false;
+    }
+
     fn fill(&mut self) -> Result<()> {
         let missing = self.expected.saturating_sub(self.buffer.len());
         memory::reserve(&mut self.buffer, missing, SHUFFLED)?;
@@ -240,15 +252,18 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
         Ok(Some(draw(&mut self.random, &mut self.buffer, successor)))
     }
 
+    fn certain(&self) -> Option<Cardinality> {
+        self.input.certain()
+    }
+
+    fn skip_rounds(&mut self, rounds: u64, items: u64) {
+        self.turn_over(rounds);
+        let of_input = if items == 0 { 0 } else { items.saturating_add(self.shuffle.limit as u64) };
+        self.input.skip_rounds(rounds, of_input);
+    }
+
     fn restart(&mut self) -> Result<()> {
-        // A restored number may be any.
-        self.round = self.round.saturating_add(1);
-        self.random = self.shuffle.random(self.pass, self.round);
-        self.drawn = 0;
-        self.buffer.clear();
-        self.replay.clear();
-        self.filled = false;
-        self.input_ended = false;
+        self.turn_over(1);
         self.input.restart()
     }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::error::memory::collect;
+use crate::input::cardinality::Cardinality;
 use crate::input::element_buffer::{BufferPool, ElementBuffer};
-use crate::input::given::Given;
+use crate::input::given::{Given, Stop};
 use crate::input::pass::Pass;
 use crate::input::position::{Rounds, StateReader, StateWriter};
 use crate::input::spec::{ElementSpec, LeafSpec};
@@ -85,6 +86,18 @@ impl Pass<Value> for ElementsPass {
             slot.view(source, layout, offset)
         })?;
         Ok(Some(buffer.value()))
+    }
+
+    fn skip(&mut self, left: &mut u64, stop: &Stop) -> Result<()> {
+        self.order.skip(left, stop)
+    }
+
+    fn certain(&self) -> Option<Cardinality> {
+        self.order.certain()
+    }
+
+    fn skip_rounds(&mut self, rounds: u64, items: u64) {
+        self.order.skip_rounds(rounds, items);
     }
 
     fn restart(&mut self) -> Result<()> {

@@ -166,6 +166,11 @@ impl PartDoubts {
         }
     }
 
+    /// Whether a further pass may fail because of them.
+    pub(super) fn may_refuse(&self) -> bool {
+        strict::is_on() && (self.cut.is_some() || self.reshuffled.is_some())
+    }
+
     /// Tells of them before a further pass. `has_skipped`: the pass before has left out what comes first; `is_done`: it
     /// had all items of the part.
     pub(super) fn check_again(&self, has_skipped: bool, is_done: bool) -> Result<()> {

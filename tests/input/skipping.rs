@@ -160,6 +160,73 @@ fn leaving_out_the_first_elements_of_known_sources_is_arithmetic() {
     assert_eq!(skipped(&numbers(10).skip(3).unwrap(), 4), Some(vec![7]));
 }
 
+/// So many elements are left out that each of them cannot be asked for, and all that matters of most rounds is their number.
+#[test]
+fn leaving_out_whole_rounds_is_arithmetic() {
+    const MANY: u64 = 1 << 33;
+    let first = |dataset: Dataset| next(&dataset.iterator().unwrap());
+    let endless = |dataset: &Dataset| dataset.repeat(-1).unwrap();
+    let range = Dataset::range(0, 100, 1).unwrap();
+    let rest = |count: u64| Some(vec![(count % 100) as i64]);
+    for hundred in [range.clone(), numbers(100), range.cache().unwrap()] {
+        let rounds = endless(&hundred);
+        assert_eq!(first(rounds.skip(MANY as i64).unwrap()), rest(MANY));
+        assert_eq!(first(rounds.skip(i64::MAX).unwrap()), rest(i64::MAX as u64));
+        let shard = rounds.shard(i64::MAX, i64::MAX - 1).unwrap();
+        assert_eq!(first(shard.clone()), rest(i64::MAX as u64 - 1));
+        let behind = shard.skip(1 << 20).unwrap();
+        let place = (1_u128 << 20) * i64::MAX as u128 + i64::MAX as u128 - 1;
+        assert_eq!(first(behind), rest((place % 100) as u64));
+        let nested = endless(&rounds.take(i64::MAX).unwrap()).skip(i64::MAX).unwrap();
+        assert_eq!(first(nested), Some(vec![0]));
+        let finite = hundred.repeat(1 << 40).unwrap();
+        assert_eq!(first(finite.skip((100 << 40) - 1).unwrap()), Some(vec![99]));
+        assert_eq!(first(finite.skip(100 << 40).unwrap()), None);
+    }
+    let batches = endless(&numbers(100).batch(30, false).unwrap());
+    assert_eq!(first(batches.skip((1 << 40) + 3).unwrap()), Some((90..100).collect()));
+}
+
+/// The order of each round depends on its number.
+#[test]
+fn shuffles_know_how_many_rounds_were_left_out() {
+    let options = ShuffleOptions { seed: 7, ..ShuffleOptions::default() };
+    let shuffled = || numbers(20).shuffle(&options).unwrap();
+    let slow = shuffled().iterator().unwrap();
+    (0..500).for_each(|_| slow.reset().unwrap());
+    let expected: Vec<_> = std::iter::from_fn(|| next(&slow)).collect();
+    let rounds = shuffled().repeat(501).unwrap();
+    assert_eq!(all(&rounds.skip(20 * 500).unwrap()), expected);
+    let far = rounds.repeat(-1).unwrap().skip(i64::MAX).unwrap().take(45).unwrap();
+    let far = far.iterator().unwrap();
+    let before: Vec<_> = std::iter::from_fn(|| next(&far)).collect();
+    assert_eq!(before.len(), 45);
+}
+
+/// The thread that makes elements ahead leaves them out for years.
+#[test]
+fn an_iterator_is_released_while_its_thread_leaves_out_elements() {
+    let options = umbo::input::MapOptions { parallel_calls: 0, element_spec: None };
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let function = move |element: &Value| {
+        begun.send(()).unwrap();
+        Ok(element.clone())
+    };
+    let mapped = Dataset::range(0, i64::MAX, 1).unwrap().map(function, options).unwrap();
+    let ahead = mapped.skip(1).unwrap().take(1 << 40).unwrap();
+    let inner = ahead.shard(i64::MAX, 5).unwrap().prefetch(1).unwrap();
+    let outer = Dataset::concatenate(&[Dataset::range(0, 1, 1).unwrap(), inner])
+        .unwrap()
+        .prefetch(2)
+        .unwrap();
+    let iterator = outer.iterator().unwrap();
+    assert_eq!(next(&iterator), Some(vec![0]));
+    assert_eq!(next(&iterator), Some(vec![6]));
+    // The producer is behind the seventh element, and skips.
+    (0..20).for_each(|_| has_begun.recv().unwrap());
+    drop(iterator);
+}
+
 #[test]
 fn what_a_function_makes_is_made_and_may_fail() {
     let calls = Arc::new(AtomicUsize::new(0));
