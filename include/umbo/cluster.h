@@ -90,7 +90,7 @@ typedef struct umbo_communicator_functions {
   int64_t flags;
   /** The rank of this process, from 0. */
   int64_t rank;
-  /** The number of ranks. */
+  /** The number of ranks, at most 65536. */
   int64_t rank_count;
   /** The position of this rank among those of its machine, from 0. */
   int64_t node_rank;

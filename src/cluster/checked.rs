@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use super::communicator::{Communicator, EngineCall, RankPlace, Vote};
+use super::communicator::{Communicator, EngineCall, MAX_RANKS, RankPlace, Vote};
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
 
@@ -27,6 +27,9 @@ impl CheckedCommunicator {
     pub fn new(engine: Box<dyn Communicator>) -> Result<CheckedCommunicator> {
         let (rank, size) = (engine.rank(), engine.size());
         let RankPlace { node_rank, node_size, .. } = engine.place();
+        if size > MAX_RANKS {
+            return Err(invalid!("rank_count", "{size}; at most {MAX_RANKS} ranks are supported"));
+        }
         if rank >= size {
             return Err(invalid!("rank", "{rank} is not in [0, {size}), the ranks"));
         }

@@ -9,6 +9,9 @@ use std::ops::{Deref, RangeInclusive};
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result, memory};
 
+/// The most ranks of a training. Each rank keeps some words for every other one, and sends them in each collective.
+pub const MAX_RANKS: usize = 65_536;
+
 /// The least and the greatest of the ranks' numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vote {

@@ -74,7 +74,7 @@ pub struct umbo_communicator_functions {
     pub flags: i64,
     /// The rank of this process, from 0.
     pub rank: i64,
-    /// The number of ranks.
+    /// The number of ranks, at most 65536.
     pub rank_count: i64,
     /// The position of this rank among those of its machine, from 0.
     pub node_rank: i64,

@@ -212,6 +212,16 @@ static void what_is_none(void) {
     functions = functions_of_one();
     functions.rank_count = -1;
     refused(&functions, "functions.rank_count: -1");
+    {
+        static const int64_t too_many[] = {65537, INT64_C(1) << 31, INT64_C(1) << 40, INT64_C(1) << 60, INT64_MAX};
+        int32_t index;
+        for (index = 0; index < COUNT_OF(too_many); index++) {
+            functions = functions_of_one();
+            functions.rank_count = too_many[index];
+            functions.rank = too_many[index] - 1;
+            refused(&functions, "at most 65536 ranks are supported");
+        }
+    }
     functions = functions_of_one();
     functions.rank = 1;
     refused(&functions, "rank: 1 is not in [0, 1)");
