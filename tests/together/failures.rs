@@ -342,12 +342,14 @@ fn a_rank_that_hangs_is_a_deadline_and_then_unavailable() {
 /// rank.
 #[test]
 fn the_time_limit_of_a_run_is_that_of_the_rank_s_own_callbacks() {
-    const SHORT: Duration = Duration::from_millis(100);
+    const SHORT: Duration = Duration::from_millis(500);
     for late_has_limit in [false, true] {
         on_ranks(&ranks(2), 1, |rank, strategy| {
             let strategy = strategy.unwrap();
+            // What a first run sets up takes its time, on GPUs above all.
+            strategy.run(&|_| Ok(None), None).unwrap();
             let callback = move |_: &ReplicaContext| {
-                std::thread::sleep(if rank == 1 { 5 * SHORT } else { Duration::ZERO });
+                std::thread::sleep(if rank == 1 { 3 * SHORT } else { Duration::ZERO });
                 Ok(None)
             };
             let begun = Instant::now();
@@ -357,7 +359,7 @@ fn the_time_limit_of_a_run_is_that_of_the_rank_s_own_callbacks() {
             match late_has_limit {
                 false => {
                     done.unwrap();
-                    assert!(begun.elapsed() >= 5 * SHORT);
+                    assert!(begun.elapsed() >= 3 * SHORT);
                 }
                 true => assert_eq!(done.unwrap_err().status(), Status::DeadlineExceeded),
             }
