@@ -153,6 +153,8 @@ pub struct ObjectRecord {
     /// How several ranks divide the tensors of parts, by the parts' names.
     pub(super) divided: Vec<(String, SavedSharding)>,
     pub(super) properties: Map<String, Json>,
+    /// What each rank has for itself and is saved once, so that it has to be equal on all ranks.
+    pub(super) of_each_rank: Option<String>,
     /// A probable mistake of the program, for a warning.
     pub(super) doubt: Option<String>,
     /// The strategy that takes no step before the record is dropped.
@@ -169,6 +171,12 @@ impl ObjectRecord {
     /// Whether the record is written and dropped before the saving call returns.
     pub fn is_written_at_once(&self) -> bool {
         self.quiet.is_some()
+    }
+
+    /// Notes what each rank has for itself, of which the file has that of rank 0: with several ranks the save fails if
+    /// it differs between them.
+    pub fn of_each_rank(&mut self, value: String) {
+        self.of_each_rank = Some(value);
     }
 
     /// Adds a tensor that is the whole object. It is saved under the object's name. It must not change any more.

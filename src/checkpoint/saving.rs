@@ -155,6 +155,9 @@ fn save_entry(
     saved.map_err(|error| error.within(format!("{} '{name}'", object.kind())))?;
     record.property("kind", object.kind());
     snapshot.doubt = snapshot.doubt.take().or(record.doubt);
+    if let Some(value) = record.of_each_rank {
+        snapshot.of_each_rank.insert(name.to_owned(), value);
+    }
     for (part, sharding) in record.divided {
         snapshot.divided.insert(full_name(name, Some(&part)), sharding);
     }

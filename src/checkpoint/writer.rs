@@ -41,7 +41,8 @@ impl Snapshot {
             Ok((place.path, known, checksums, header, checksum))
         });
         let checksum = own.as_ref().map_or(0, |(.., checksum)| u64::from(*checksum));
-        let numbers = [checksum, 0];
+        let of_each_rank = agreement(&self.of_each_rank);
+        let numbers = [checksum, of_each_rank];
         let call =
             Call { numbers, ..Call::to(CollectiveKind::State, &"the beginning of a checkpoint") };
         let (collective, (target, known, checksums, mut header, _)) =
@@ -50,9 +51,13 @@ impl Snapshot {
         let path = &target;
         let checksums_of_ranks: Vec<u64> =
             collective.numbers().map(|[checksum, _]| checksum).collect();
+        let is_alike = collective.numbers().all(|[_, other]| other == of_each_rank);
         drop(collective);
         let save = agreement(&checksums_of_ranks);
         let mut written = || {
+            if !is_alike {
+                return Err(self.ranks_differ());
+            }
             if is_first {
                 for (rank, checksum) in checksums_of_ranks.iter().enumerate().skip(1) {
                     let name = part_name(path, save, rank, ranks.size())?;
@@ -88,6 +93,16 @@ impl Snapshot {
             remove_parts(path, |number| number != save);
         }
         Ok(())
+    }
+
+    /// The error if a file would have rank 0's state of what is other on the other ranks.
+    fn ranks_differ(&self) -> Error {
+        let names: Vec<String> = self.of_each_rank.keys().map(|name| format!("'{name}'")).collect();
+        Error::FailedPrecondition(format!(
+            "{}: ranks with data of their own are at different positions, and a checkpoint has one for all of them; \
+             save the position of each rank beside the checkpoint, and leave the iterator out of it",
+            names.join(", ")
+        ))
     }
 
     /// Writes a file with these contents, which will be given the name `path`.

@@ -24,7 +24,7 @@ static void check_odd_names(const umbo_tensor *tensor) {
     umbo_strategy *strategy;
     umbo_checkpoint *checkpoint;
     umbo_checkpoint_manager *manager;
-    char path[100];
+    char path[4096];
     size_t length;
     int seen = 0;
     CHECK_OK(umbo_tensor_save(tensor, odd));

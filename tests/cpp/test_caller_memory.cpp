@@ -59,9 +59,12 @@ void initial(const umbo::strategy &strategy) {
     umbo::initial_distribution he;
     he.distribution = umbo::initial::he_uniform;
     const auto weights = strategy.create_variable("w", umbo::dtype::float32, {6, 4}, he);
-    const auto same = strategy.create_variable("w", umbo::dtype::float32, {6, 4}, he);
+    const auto second = strategy.create_variable("w", umbo::dtype::float32, {6, 4}, he);
     const auto numbers = weights.read().to_vector<float>();
-    CHECK(numbers == same.read().to_vector<float>() && numbers[0] != numbers[1]);
+    CHECK(numbers != second.read().to_vector<float>() && numbers[0] != numbers[1]);
+    // The first one of a name is the same in another strategy.
+    const auto elsewhere = umbo::strategy::create({}).create_variable("w", umbo::dtype::float32, {6, 4}, he);
+    CHECK(numbers == elsewhere.read().to_vector<float>());
     for (const float number : numbers) CHECK(number >= -1 && number <= 1);
     umbo::initial_distribution normal;
     normal.distribution = umbo::initial::normal;

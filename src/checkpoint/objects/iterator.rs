@@ -25,7 +25,11 @@ impl Saveable for SavedIterator {
     }
 
     fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
-        record.property("position", self.0.save_position()?);
+        let position = self.0.save_position()?;
+        if self.0.spans_ranks {
+            record.of_each_rank(position.clone());
+        }
+        record.property("position", position);
         Ok(())
     }
 
