@@ -473,8 +473,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int
  *
  * @param[in] count How many, 0 or more, or UMBO_ALL.
  *
- * Those of ranges and slices are left out at once. Others are made when the first element is asked
- * for; their failures are those of umbo_iterator_next().
+ * Those of ranges and slices are left out at once, as are whole repetitions of them, also shuffled,
+ * and of what is cached. Others are made when the first element is asked for; their failures are
+ * those of umbo_iterator_next().
  *
  * A second pass over what is left of a dataset that is shuffled anew in each pass leaves out other
  * elements than the first: the log gets a warning; in strict mode umbo_iterator_reset() returns

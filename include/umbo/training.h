@@ -75,7 +75,10 @@ typedef struct umbo_train_epoch_options {
    * not cut short the waiting for an element, or for other ranks. UMBO_INFINITE: no limit.
    */
   double timeout_seconds;
-  /** Cancelled, it ends the epoch with UMBO_STATUS_CANCELLED. NULL: none. */
+  /**
+   * Cancelled, it ends the epoch with UMBO_STATUS_CANCELLED. It does not cut short the waiting for
+   * an element either. NULL: none.
+   */
   const umbo_cancellation *cancellation;
   /** The epoch ends after so many steps, if the pass has not ended before. UMBO_ALL: no limit. */
   int64_t max_steps;

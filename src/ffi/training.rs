@@ -59,7 +59,8 @@ pub struct umbo_train_epoch_options {
     /// After so many seconds the epoch ends with UMBO_STATUS_DEADLINE_EXCEEDED; 0: at once. It does
     /// not cut short the waiting for an element, or for other ranks. UMBO_INFINITE: no limit.
     pub timeout_seconds: f64,
-    /// Cancelled, it ends the epoch with UMBO_STATUS_CANCELLED. NULL: none.
+    /// Cancelled, it ends the epoch with UMBO_STATUS_CANCELLED. It does not cut short the waiting for
+    /// an element either. NULL: none.
     pub cancellation: *const umbo_cancellation,
     /// The epoch ends after so many steps, if the pass has not ended before. UMBO_ALL: no limit.
     pub max_steps: i64,
