@@ -169,7 +169,8 @@ pub fn usable() -> usize {
     let all = process_processors().count().max(1);
     let (reported, of_thread) = (available(), CpuSet::of_thread(0).map_or(all, |set| set.count()));
     let usable = usable_of(all, of_thread, reported);
-    // What a thread that is bound to fewer processors hears is no more than these, so it does not hear of a quota.
+    // The system reports to a thread at most the processors that it is bound to, so one that is bound to fewer learns
+    // nothing of the quota, and its answer is not kept.
     if of_thread >= all || usable < all { *USABLE.get_or_init(|| usable) } else { usable }
 }
 

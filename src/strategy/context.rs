@@ -67,7 +67,7 @@ thread_local! {
     };
 }
 
-/// Leaves what its thread has not left when it ends. That is no time for code of the program, which may be gone by
+/// Leaves what its thread has not left when it ends. Code of the program must not run then, since it may be gone by
 /// then (an interpreter that has ended, a plugin that was unloaded). So what such code would release is left behind.
 struct Leave;
 
