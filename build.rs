@@ -4,13 +4,13 @@
 use std::env;
 
 #[cfg(feature = "headers")]
-#[path = "src/ffi/headers/generate.rs"]
+#[path = "src/headers/generate.rs"]
 mod generate;
 
 fn main() {
     #[cfg(feature = "headers")]
     {
-        println!("cargo::rerun-if-changed=src/ffi");
+        println!("cargo::rerun-if-changed=src");
         println!("cargo::rerun-if-changed=include/umbo");
         if let Err(problem) = generate::write(std::path::Path::new(env!("CARGO_MANIFEST_DIR"))) {
             println!("cargo::error={problem}");

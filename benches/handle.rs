@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::ptr;
 use std::time::Instant;
 
-use umbo::ffi::{
+use umbo::{
     UMBO_DTYPE_FLOAT32, UMBO_HANDLE_TENSOR, UMBO_HANDLE_VALUE, umbo_release, umbo_retain,
     umbo_tensor, umbo_tensor_create_zeros, umbo_value_from_tensor, umbo_value_get_info,
     umbo_value_info,

@@ -69,6 +69,7 @@ set(UMBO_STATIC_LIBRARY "${library_directory}/libumbo.a")
 set(UMBO_TOOL "${CMAKE_CURRENT_BINARY_DIR}/bin/umbo")
 
 file(GLOB_RECURSE rust_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/*"
+     "${CMAKE_CURRENT_SOURCE_DIR}/crates/*"
      "${CMAKE_CURRENT_SOURCE_DIR}/macros/src/*" "${CMAKE_CURRENT_SOURCE_DIR}/tool/src/*")
 file(GLOB cargo_inputs CONFIGURE_DEPENDS
      "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.toml" "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.lock"

@@ -82,4 +82,4 @@ done
 # Threads wait for each other more often than on processors of their own. The cases are a program that takes no names.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-2}
 cargo test --locked --package umbo-tests --target $target --test cases
-cargo test --locked --package umbo --package umbo-tests --target $target "${tests[@]}" -- "${skips[@]}"
+cargo test --locked $(printf -- '--package %s ' crates/* | sed 's#crates/##g') --package umbo --package umbo-tests --target $target "${tests[@]}" -- "${skips[@]}"

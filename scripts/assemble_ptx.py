@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PACKED = ROOT / "src/kernels/cuda/umbo.ptx.lzma"
+PACKED = ROOT / "crates/umbo-kernels/src/cuda/umbo.ptx.lzma"
 RESULTS = ROOT / "docs/internals/gpu-results.md"
 ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120"]
 # What the names of all kernels begin with, and no name of the C API in the documents may.

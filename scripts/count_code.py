@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts lines of Rust code: without comments, blank lines and tests inside of the files.
 
-    scripts/count_code.py [FOLDER...]      (default: src, and each folder in it)
+    scripts/count_code.py [FOLDER...]      (default: each crate, and all of them)
 
 A line counts if something is left of it once comments are gone. What `#[cfg(test)]` stands above is
 left out up to its closing brace or semicolon, and so is the file of a module that it stands above.
@@ -62,11 +62,13 @@ def count(folder):
 def main():
     folders = sys.argv[1:]
     if not folders:
-        top = pathlib.Path(__file__).resolve().parent.parent / "src"
-        folders = [*sorted(path for path in top.iterdir() if path.is_dir()), top]
-    for folder in folders:
-        lines, files = count(folder)
+        top = pathlib.Path(__file__).resolve().parent.parent
+        folders = [*sorted(top.glob("crates/*")), top / "src"]
+    counts = [count(folder) for folder in folders]
+    for folder, (lines, files) in zip(folders, counts):
         print(f"{lines:7} lines of code in {files:4} files  {pathlib.Path(folder).name}")
+    lines, files = map(sum, zip(*counts))
+    print(f"{lines:7} lines of code in {files:4} files  together")
 
 
 if __name__ == "__main__":

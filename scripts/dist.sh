@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-build/dist}
 name=umbo-$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-cargo package --quiet --locked --allow-dirty ${SMALL:+--no-verify} --package umbo-macros --package umbo --package umbo-tool
+cargo package --quiet --locked --allow-dirty ${SMALL:+--no-verify} $(printf -- "--package %s " $(sed -n 's/^name = "\(umbo[a-z-]*\)"$/\1/p' crates/*/Cargo.toml)) --package umbo-macros --package umbo --package umbo-tool
 rm -rf "$folder"
 mkdir -p "$folder/made/$name" "$folder/tried"
 git archive HEAD | tar x -C "$folder/made/$name"

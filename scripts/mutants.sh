@@ -14,19 +14,21 @@ tree=build/mutants/tree
 export CARGO_TARGET_DIR="$PWD/target"
 rm -rf "$tree"
 mkdir -p "$tree"
-cp -r --preserve=timestamps src macros tests benches tool build.rs Cargo.toml Cargo.lock "$tree"
+cp -r --preserve=timestamps src crates macros tests benches tool build.rs Cargo.toml Cargo.lock "$tree"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
-# The tests link Rust's library alone, and those for C have names without a version. Compiling it for speed takes longer
-# than all its tests here.
-sed -i "s/^\(umbo = { version = \)\"$version\"/\1\"$version-mistakes\"/
-  /^name = \"umbo\"/,/^version/s/^version.*/version = \"$version-mistakes\"/
-  s/^crate-type = .*/crate-type = [\"rlib\"]/
+# Compiling the crates for speed takes longer than all their tests here.
+sed -i "s/^version = \"$version\"/version = \"$version-mistakes\"/
+  s/^\(umbo.* = { version = \)\"$version\"/\1\"$version-mistakes\"/
   s/^codegen-units = 4/opt-level = 0/" "$tree/Cargo.toml"
 
-# Modules that the optimizer does not need are left out.
-sed -i '1i #![allow(warnings)]
-  /^pub mod \(checkpoint\|equivalence\|ffi\|input\|metrics\|training\);$/d' "$tree/src/lib.rs"
-cat >>"$tree/src/lib.rs" <<'END'
+# Crates that the optimizer does not need are left out, and with them the C layer.
+unneeded='check\|checkpoint\|input\|metrics'
+sed -i "/^umbo-\($unneeded\)\.workspace/d" "$tree/crates/umbo-core/Cargo.toml"
+sed -i "/^pub use umbo_\($unneeded\) as/d; /^pub mod training;/d" "$tree/crates/umbo-core/src/lib.rs"
+sed -i '/^umbo\.workspace/d' "$tree/tests/Cargo.toml"
+for crate in umbo-kernels umbo-optim; do
+  sed -i '1i #![allow(warnings)]' "$tree/crates/$crate/src/lib.rs"
+  cat >>"$tree/crates/$crate/src/lib.rs" <<'END'
 
 /// Whether the mistake of this name is made.
 fn mistake(name: &str) -> bool {
@@ -34,6 +36,7 @@ fn mistake(name: &str) -> bool {
     MADE.get_or_init(|| std::env::var("UMBO_MISTAKE").ok()).as_deref() == Some(name)
 }
 END
+done
 
 names=()
 while IFS='|' read -r name file place wrong; do

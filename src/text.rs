@@ -1,112 +1,121 @@
-//! Names that C also reads.
+//! Texts and paths that C gives, and room for those that it gets, ended by a NUL. Texts are UTF-8; paths are bytes.
 
-use std::borrow::Borrow;
-use std::ffi::CStr;
-use std::fmt;
-use std::ops::Deref;
-use std::sync::Arc;
+use std::ffi::{CStr, OsStr, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
 
-/// The name of a kind with its article: `a tensor`, `an iterator`. A plural (`metrics`) has none.
-pub fn with_article(kind: &str) -> String {
-    let article = match kind.chars().next() {
-        _ if kind.ends_with('s') => "",
-        Some('a' | 'e' | 'i' | 'o') => "an ",
-        _ => "a ",
-    };
-    format!("{article}{kind}")
-}
+use super::pointers::{Out, check};
+use umbo_core::error::{Error, Result};
 
-/// The start of a text from outside, escaped for a message.
-pub fn shortened(text: &str) -> String {
-    const SHOWN: usize = 200;
-    let mut start: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
-    if text.chars().nth(SHOWN).is_some() {
-        start.push_str("...");
-    }
-    start
-}
+/// The longest text that comes in, in bytes: as long as the longest path of the system. Copies and
+/// messages that contain it are small then, so that there is always memory for them.
+pub(crate) const LONGEST: usize = 4095;
 
-/// A text that ends in a NUL, so that C can read it in place. Cloning makes another reference to the same characters,
-/// which stay in place as long as a reference exists.
+/// A text argument of at most `LONGEST` bytes.
 ///
-/// For C, a NUL inside the text would end it early, so it is replaced by a visible sign. Formatted for a message,
-/// control characters are escaped, the ends of lines among them, so that no name looks like a message of its own.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Text(Arc<str>);
+/// # Safety
+/// `pointer` is NULL or leads to characters ended by a NUL that nobody writes during `'a`.
+pub(crate) unsafe fn text<'a>(pointer: *const c_char, argument: &'static str) -> Result<&'a str> {
+    // SAFETY: the caller's promise is the same.
+    let text = unsafe { long_text(pointer, argument) }?;
+    check_length(text.len(), argument)?;
+    Ok(text)
+}
 
-impl Text {
-    /// The characters.
-    pub fn as_str(&self) -> &str {
-        &self.0[..self.0.len() - 1]
-    }
-
-    /// The characters and the NUL.
-    pub fn as_c_str(&self) -> &CStr {
-        CStr::from_bytes_until_nul(self.0.as_bytes()).unwrap_or_default()
+fn check_length(bytes: usize, argument: &'static str) -> Result<()> {
+    match bytes <= LONGEST {
+        true => Ok(()),
+        false => Err(invalid!(argument, "has {bytes} bytes; at most {LONGEST} are expected")),
     }
 }
 
-impl From<String> for Text {
-    fn from(mut text: String) -> Text {
-        if text.contains('\0') {
-            text = text.replace('\0', "\u{2400}");
+/// The path of a file, of at most `LONGEST` bytes. It need not be a text: on Unix, names are bytes.
+///
+/// # Safety
+/// As for [`text`].
+pub(crate) unsafe fn path<'a>(pointer: *const c_char, argument: &'static str) -> Result<&'a Path> {
+    check(pointer, argument, "a text is expected")?;
+    // SAFETY: the pointer is not null, and the caller promises the rest.
+    let bytes = unsafe { CStr::from_ptr(pointer) }.to_bytes();
+    check_length(bytes.len(), argument)?;
+    Ok(Path::new(OsStr::from_bytes(bytes)))
+}
+
+/// A text argument of any length.
+///
+/// # Safety
+/// As for [`text`].
+pub(crate) unsafe fn long_text<'a>(
+    pointer: *const c_char,
+    argument: &'static str,
+) -> Result<&'a str> {
+    check(pointer, argument, "a text is expected")?;
+    // SAFETY: the pointer is not null, and the caller promises the rest.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    text.to_str().map_err(|error| {
+        let position = error.valid_up_to();
+        invalid!(argument, "is not UTF-8 from byte {position} on")
+    })
+}
+
+/// A text argument that may be NULL.
+///
+/// # Safety
+/// As for [`text`].
+pub(crate) unsafe fn optional_text<'a>(
+    pointer: *const c_char,
+    argument: &'static str,
+) -> Result<Option<&'a str>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise is the same.
+    unsafe { text(pointer, argument) }.map(Some)
+}
+
+/// Room for a text that goes out.
+pub(crate) struct TextBuffer {
+    start: *mut c_char,
+    capacity: usize,
+}
+
+/// Checks room for a text.
+///
+/// # Safety
+/// `capacity` bytes from `start` on may be written until the `TextBuffer` is used up; NULL goes with none.
+pub(crate) unsafe fn buffer(
+    start: *mut c_char,
+    (capacity, _): (usize, &'static str),
+    argument: &'static str,
+) -> Result<TextBuffer> {
+    if capacity > 0 {
+        check(start.cast_const(), argument, "room for the text is expected")?;
+    }
+    Ok(TextBuffer { start, capacity })
+}
+
+impl TextBuffer {
+    /// Writes a text and a NUL, and the length of the text in any case: if there is too little room, the
+    /// caller asks again with more.
+    pub(crate) fn write(
+        self,
+        text: &(impl AsRef<[u8]> + ?Sized),
+        length: Out<usize>,
+    ) -> Result<()> {
+        let TextBuffer { start, capacity } = self;
+        let text = text.as_ref();
+        length.write(text.len());
+        if capacity <= text.len() {
+            let problem = format!("{capacity} bytes; the text and its NUL take {}", text.len() + 1);
+            return Err(Error::out_of_range("capacity", problem));
         }
-        text.push('\0');
-        Text(text.into())
-    }
-}
-
-impl From<&str> for Text {
-    fn from(text: &str) -> Text {
-        let mut copy = String::with_capacity(text.len() + 1);
-        copy.push_str(text);
-        copy.into()
-    }
-}
-
-impl Deref for Text {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        self.as_str()
-    }
-}
-
-/// Texts are ordered like their characters: the NUL, at the end of each text, comes before all other characters.
-impl Borrow<str> for Text {
-    fn borrow(&self) -> &str {
-        self.as_str()
-    }
-}
-
-impl PartialEq<str> for Text {
-    fn eq(&self, other: &str) -> bool {
-        self.as_str() == other
-    }
-}
-
-impl PartialEq<&str> for Text {
-    fn eq(&self, other: &&str) -> bool {
-        self.as_str() == *other
-    }
-}
-
-impl fmt::Display for Text {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.contains(char::is_control) {
-            return self.as_str().fmt(formatter);
+        // SAFETY: `buffer`'s caller promised `capacity` bytes, which are more than the text has.
+        unsafe {
+            ptr::copy_nonoverlapping(text.as_ptr(), start.cast::<u8>(), text.len());
+            start.add(text.len()).write(0);
         }
-        let shown = |letter: char| match letter.is_control() {
-            true => letter.escape_default().to_string(),
-            false => letter.to_string(),
-        };
-        self.chars().map(shown).collect::<String>().fmt(formatter)
-    }
-}
-
-impl fmt::Debug for Text {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_str().fmt(formatter)
+        Ok(())
     }
 }
 
@@ -115,30 +124,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_have_their_articles() {
-        let kinds = ["variable", "optimizer", "iterator", "uint8", "gradients", "metrics", ""];
-        let said =
-            ["a variable", "an optimizer", "an iterator", "a uint8", "gradients", "metrics", "a "];
-        assert_eq!(kinds.map(with_article), said);
-    }
-
-    #[test]
-    fn a_name_in_a_message_is_no_message_of_its_own() {
-        let name = Text::from("a\u{1b}[31m\numbo: ERROR: \u{9b}");
-        assert_eq!(name.to_string(), "a\\u{1b}[31m\\numbo: ERROR: \\u{9b}");
-        assert_eq!(format!("{:>3}", Text::from("w\u{e4}")), " w\u{e4}");
-        assert_eq!(name.as_str(), "a\u{1b}[31m\numbo: ERROR: \u{9b}");
-    }
-
-    #[test]
-    fn texts_end_in_one_nul() {
-        let text = Text::from("w\u{e4}");
-        assert_eq!(text.as_str(), "w\u{e4}");
-        assert_eq!(text.as_c_str().to_str(), Ok("w\u{e4}"));
-        assert_eq!(Text::from("a\0b").as_c_str(), c"a\u{2400}b");
-        assert_eq!(Text::from("").as_c_str(), c"");
-        let (shorter, longer) = (Text::from("a"), Text::from("ab"));
-        assert!(shorter < longer);
-        assert_eq!(text.clone().as_c_str().as_ptr(), text.as_c_str().as_ptr());
+    fn text_is_checked() {
+        // SAFETY: the pointers are NULL or literals.
+        unsafe {
+            assert_eq!(text(c"x".as_ptr(), "name").unwrap(), "x");
+            assert_eq!(
+                text(std::ptr::null(), "name").unwrap_err().to_string(),
+                "name: is NULL; a text is expected"
+            );
+            assert_eq!(
+                text(c"ab\xff".as_ptr(), "name").unwrap_err().to_string(),
+                "name: is not UTF-8 from byte 2 on"
+            );
+            assert_eq!(optional_text(std::ptr::null(), "name").unwrap(), None);
+            assert_eq!(path(c"ab\xff".as_ptr(), "path").unwrap().as_os_str().len(), 3);
+            let long = std::ffi::CString::new("n".repeat(LONGEST + 1)).unwrap();
+            assert!(path(long.as_ptr(), "path").unwrap_err().to_string().contains("4096 bytes"));
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::{env, fs};
 
 #[path = "c/generator/cases.rs"]
 mod cases;
-#[path = "../src/ffi/headers/generate.rs"]
+#[path = "../src/headers/generate.rs"]
 mod generate;
 #[path = "header/generator.rs"]
 mod generator;
@@ -41,7 +41,7 @@ fn the_committed_headers_are_what_the_source_says() {
         let committed = fs::read_to_string(folder.join(name)).unwrap_or_default();
         assert!(
             committed == *text,
-            "{name} differs from src/ffi; UPDATE_HEADER=1 cargo test --test header writes it anew"
+            "{name} differs from src; UPDATE_HEADER=1 cargo test --test header writes it anew"
         );
     }
     let names = headers.iter().map(|(name, _)| name.clone());
@@ -89,7 +89,7 @@ fn everything_of_the_c_layer_is_in_one_header() {
         .flat_map(|(header, text)| declared(text).map(move |name| (header.as_str(), name)))
         .collect();
     let mut paths = Vec::new();
-    sources(&root().join("src/ffi"), &mut paths);
+    sources(&root().join("src"), &mut paths);
     let mut seen = 0;
     for path in paths {
         let source = fs::read_to_string(&path).expect("the file can be read");
@@ -185,7 +185,7 @@ fn made_of(name: &str, source: &str, skeleton: &str) -> Result<String, String> {
     let root = env::temp_dir().join(format!("umbo-header-{}-{name}", std::process::id()));
     let folder = generate::skeletons(&root);
     fs::create_dir_all(&folder).expect("the temporary folder can be written");
-    fs::write(root.join("src/ffi/thing.rs"), source).expect("the source can be written");
+    fs::write(root.join("src/thing.rs"), source).expect("the source can be written");
     fs::write(folder.join("thing.h.in"), skeleton).expect("the skeleton can be written");
     let made = generate::generate(&root);
     fs::remove_dir_all(&root).expect("the temporary folder can be removed");
@@ -237,7 +237,7 @@ pub extern "C" fn umbo_thing_name() -> *const c_char {}
 fn a_header_is_its_skeleton_and_what_its_files_declare() {
     let skeleton = "\n{{declarations thing.rs}}\n";
     let made = made_of("whole", THING, skeleton).expect("it can be made");
-    let expected = r#"/* Generated from src/ffi; do not edit. */
+    let expected = r#"/* Generated from src; do not edit. */
 
 /** A limit. */
 #define UMBO_LEAST (-1)
@@ -310,7 +310,7 @@ pub const UMBO_MODE_WELL: umbo_mode = 0;
     let names = ["options", "conversion", "reading"];
     let skeleton = names.map(|name| format!("{{{{{name} umbo_thing_options}}}}\n")).concat();
     let made = made_of("cpp", source, &skeleton).expect("it can be made");
-    let expected = r#"/* Generated from src/ffi; do not edit. */
+    let expected = r#"/* Generated from src; do not edit. */
 struct thing_options {
     double rate = 0.5;
     bool exact = false;
@@ -351,7 +351,7 @@ pub struct umbo_part {
 }
 "#;
     let made = made_of("part", source, "{{declarations thing.rs}}\n").expect("it can be made");
-    let expected = r#"/* Generated from src/ffi; do not edit. */
+    let expected = r#"/* Generated from src; do not edit. */
 /** A part. */
 typedef struct umbo_part {
   size_t struct_size;

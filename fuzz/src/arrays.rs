@@ -1,10 +1,10 @@
 //! Arrays in files: `.npy`, `.npz`, IDX.
 
-use umbo::checkpoint::arrays::{load_npy, load_npz, save_npy, save_npz};
-use umbo::device::DeviceId;
-use umbo::input::Dataset;
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::Value;
+use umbo_core::checkpoint::arrays::{load_npy, load_npz, save_npy, save_npz};
+use umbo_core::device::DeviceId;
+use umbo_core::input::Dataset;
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::Value;
 
 use super::file::{holding, written_by};
 

@@ -4,18 +4,18 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
-use umbo::checkpoint::reader::CheckpointFile;
-use umbo::checkpoint::{Checkpoint, Number, SavedIterator};
-use umbo::device::DeviceId;
-use umbo::input::{Dataset, ShuffleOptions, distribute_dataset};
-use umbo::metrics::Metrics;
-use umbo::metrics::kind::MetricKind;
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::{Gradients, LossReduction, Optimizer};
-use umbo::strategy::variables::{Initial, NewVariable, create, read};
-use umbo::strategy::{Options, Strategy};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::variable::{Aggregation, Synchronization, Variable};
+use umbo_core::checkpoint::reader::CheckpointFile;
+use umbo_core::checkpoint::{Checkpoint, Number, SavedIterator};
+use umbo_core::device::DeviceId;
+use umbo_core::input::{Dataset, ShuffleOptions, distribute_dataset};
+use umbo_core::metrics::Metrics;
+use umbo_core::metrics::kind::MetricKind;
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::{Gradients, LossReduction, Optimizer};
+use umbo_core::strategy::variables::{Initial, NewVariable, create, read};
+use umbo_core::strategy::{Options, Strategy};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::variable::{Aggregation, Synchronization, Variable};
 
 use super::file::{holding, written_by};
 

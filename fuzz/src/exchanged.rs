@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo::tensor::dlpack::{
+use umbo_core::tensor::dlpack::{
     DataType, DlDevice, DlTensor, Legacy, ManagedForm, Version, Versioned, import,
 };
 

@@ -1,8 +1,8 @@
 //! Names of devices, and descriptions of clusters.
 
-use umbo::cluster::resolver::ClusterResolver;
-use umbo::device::DeviceId;
-use umbo::device::name::DeviceName;
+use umbo_core::cluster::resolver::ClusterResolver;
+use umbo_core::device::DeviceId;
+use umbo_core::device::name::DeviceName;
 
 /// The canonical form of an accepted name is a name of the same device.
 pub fn device(bytes: &[u8]) {

@@ -1,7 +1,7 @@
 //! Places in a dataset, as text.
 
 use serde_json::{Value as Json, json};
-use umbo::input::{Dataset, PassIterator, ShuffleOptions};
+use umbo_core::input::{Dataset, PassIterator, ShuffleOptions};
 
 /// The pipelines that positions are restored into, each with the number of elements that it may have.
 fn pipelines() -> Vec<Dataset> {

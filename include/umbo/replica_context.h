@@ -1,4 +1,4 @@
-/* Generated from src/ffi; do not edit. */
+/* Generated from src; do not edit. */
 #ifndef UMBO_REPLICA_CONTEXT_H
 #define UMBO_REPLICA_CONTEXT_H
 

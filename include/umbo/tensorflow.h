@@ -1,4 +1,4 @@
-/* Generated from src/ffi; do not edit. */
+/* Generated from src; do not edit. */
 #ifndef UMBO_TENSORFLOW_H
 #define UMBO_TENSORFLOW_H
 

@@ -37,14 +37,14 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
         match (what.to_string().as_str(), parameters.as_slice()) {
             ("owned", [data, destroy]) => {
                 before = quote! {
-                    let #data = unsafe { crate::ffi::user_data::UserData::new(#data, #destroy) };
+                    let #data = unsafe { crate::user_data::UserData::new(#data, #destroy) };
                 };
             }
             ("owned_by", [data, options]) => {
                 before = quote! {
                     let #data = unsafe {
-                        let known = crate::ffi::options::known_or_default(#options);
-                        crate::ffi::user_data::UserData::new(#data, known.user_data_destroy)
+                        let known = crate::options::known_or_default(#options);
+                        crate::user_data::UserData::new(#data, known.user_data_destroy)
                     };
                 };
             }
@@ -55,13 +55,13 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
     }
     let name = function.sig.ident.to_string();
     if runs.to_string() != "quietly" {
-        function.sig.output = syn::parse_quote!(-> crate::ffi::status::umbo_status);
+        function.sig.output = syn::parse_quote!(-> crate::status::umbo_status);
     }
     function.sig.unsafety = Some(syn::parse_quote!(unsafe));
     function.sig.abi = Some(syn::parse_quote!(extern "C"));
     function.block = syn::parse_quote!({
         #before
-        crate::ffi::boundary::#runs(#name, move || { #body })
+        crate::boundary::#runs(#name, move || { #body })
     });
     // Unit tests have no name for C, so that of all functions those are compiled that they call.
     Ok(quote! {
@@ -87,7 +87,7 @@ fn bound(what: &Ident, parameter: &Ident, others: &[Ident], rest: &TokenStream) 
         let name = other.to_string();
         quote!((#other, #name),)
     });
-    let call = quote!(crate::ffi::arguments::#what);
+    let call = quote!(crate::arguments::#what);
     match what.to_string().as_str() {
         "borrow" => quote!(#call(#parameter, #name, |#parameter| { #rest })?),
         "within" => quote!(#call(#parameter, #name, |#parameter| { #rest })),
@@ -132,12 +132,12 @@ mod tests {
                 items: *const i64,
                 many: i64,
                 count: *mut i64,
-            ) -> crate::ffi::status::umbo_status {
-                crate::ffi::boundary::boundary("umbo_x", move || {
-                    let count = unsafe { crate::ffi::arguments::out(count, "count") }?;
-                    crate::ffi::arguments::borrow(metrics, "metrics", |metrics| {
+            ) -> crate::status::umbo_status {
+                crate::boundary::boundary("umbo_x", move || {
+                    let count = unsafe { crate::arguments::out(count, "count") }?;
+                    crate::arguments::borrow(metrics, "metrics", |metrics| {
                         let items = unsafe {
-                            crate::ffi::arguments::array(items, (many, "many"), "items")
+                            crate::arguments::array(items, (many, "many"), "items")
                         }?;
                         count.write(metrics.len());
                         Ok(())
@@ -158,7 +158,7 @@ mod tests {
             #[cfg_attr(not(test), unsafe(no_mangle))]
             #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
             pub unsafe extern "C" fn umbo_release(x: *const c_void) {
-                crate::ffi::boundary::quietly("umbo_release", move || { release(x) })
+                crate::boundary::quietly("umbo_release", move || { release(x) })
             }
         };
         assert_eq!(made, text(expected));
@@ -173,12 +173,12 @@ mod tests {
         let expected = quote! {
             #[cfg_attr(not(test), unsafe(no_mangle))]
             #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
-            unsafe extern "C" fn umbo_x() -> crate::ffi::status::umbo_status {
+            unsafe extern "C" fn umbo_x() -> crate::status::umbo_status {
                 let user_data = unsafe {
-                    crate::ffi::user_data::UserData::new(user_data, destroy)
+                    crate::user_data::UserData::new(user_data, destroy)
                 };
-                crate::ffi::boundary::boundary("umbo_x", move || {
-                    let x = unsafe { crate::ffi::arguments::get(x, "x") }?;
+                crate::boundary::boundary("umbo_x", move || {
+                    let x = unsafe { crate::arguments::get(x, "x") }?;
                     x.run(user_data)
                 })
             }
@@ -195,12 +195,12 @@ mod tests {
         let expected = quote! {
             #[cfg_attr(not(test), unsafe(no_mangle))]
             #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
-            unsafe extern "C" fn umbo_x() -> crate::ffi::status::umbo_status {
+            unsafe extern "C" fn umbo_x() -> crate::status::umbo_status {
                 let user_data = unsafe {
-                    let known = crate::ffi::options::known_or_default(options);
-                    crate::ffi::user_data::UserData::new(user_data, known.user_data_destroy)
+                    let known = crate::options::known_or_default(options);
+                    crate::user_data::UserData::new(user_data, known.user_data_destroy)
                 };
-                crate::ffi::boundary::boundary("umbo_x", move || {
+                crate::boundary::boundary("umbo_x", move || {
                     run(user_data);
                     Ok(())
                 })

@@ -37,7 +37,7 @@ class Umbo(ConanFile):
 
     def export_sources(self):
         parts = ("Cargo.*", "CMakeLists.txt", "build.rs", "*.md", "*LICENSE*",
-                 "src/*", "include/*", "cmake/*", "adapters/*", "macros/*", "tool/*", "docs/*",
+                 "src/*", "crates/*", "include/*", "cmake/*", "adapters/*", "macros/*", "tool/*", "docs/*",
                  "c_examples/*",
                  # Members of the cargo workspace, which cargo wants to see.
                  "tests/*", "benches/*")

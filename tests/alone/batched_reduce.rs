@@ -1,12 +1,12 @@
 //! Many reductions in one call are one piece of work for the workers.
 
-use umbo::collectives::ReduceOp;
-use umbo::device::DeviceId;
-use umbo::executor::workers;
-use umbo::strategy::collective::{Destination, ReductionOptions};
-use umbo::strategy::{Options, Strategy};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::Value;
+use umbo_core::collectives::ReduceOp;
+use umbo_core::device::DeviceId;
+use umbo_core::executor::workers;
+use umbo_core::strategy::collective::{Destination, ReductionOptions};
+use umbo_core::strategy::{Options, Strategy};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::Value;
 
 const REPLICAS: usize = 2;
 

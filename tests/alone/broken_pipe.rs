@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-use umbo::observe::log::{self, Level};
+use umbo_core::observe::log::{self, Level};
 
 /// A pipe: the end to read from, and the end to write to.
 fn pipe() -> [OwnedFd; 2] {

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use umbo::checkpoint::Checkpoint;
-use umbo::checkpoint::arrays::{save_npy, save_npz};
-use umbo::checkpoint::atomic::AtomicFile;
-use umbo::device::DeviceId;
-use umbo::observe::log::{self, Level};
-use umbo::observe::trace;
-use umbo::strategy::variables::{Initial, create};
-use umbo::strategy::{Options, Strategy};
-use umbo::tensor::{Shape, Tensor};
-use umbo::values::variable::Aggregation;
+use umbo_core::checkpoint::Checkpoint;
+use umbo_core::checkpoint::arrays::{save_npy, save_npz};
+use umbo_core::checkpoint::atomic::AtomicFile;
+use umbo_core::device::DeviceId;
+use umbo_core::observe::log::{self, Level};
+use umbo_core::observe::trace;
+use umbo_core::strategy::variables::{Initial, create};
+use umbo_core::strategy::{Options, Strategy};
+use umbo_core::tensor::{Shape, Tensor};
+use umbo_core::values::variable::Aggregation;
 
 type Write<'a> = (&'a str, &'a dyn Fn(&Path));
 

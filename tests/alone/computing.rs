@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use crate::threads::allowing;
-use umbo::error::Status;
-use umbo::executor::computing::{for_each, map};
-use umbo::executor::thread::{self, Purpose};
-use umbo::executor::{affinity, shutdown};
-use umbo::input::{Dataset, MapOptions};
+use umbo_core::error::Status;
+use umbo_core::executor::computing::{for_each, map};
+use umbo_core::executor::thread::{self, Purpose};
+use umbo_core::executor::{affinity, shutdown};
+use umbo_core::input::{Dataset, MapOptions};
 
 /// How many threads compute when there can be any: none beside the caller on one processor.
 fn expected() -> usize {

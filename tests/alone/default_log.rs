@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::process::Command;
 use std::ptr;
 
-use umbo::ffi::*;
+use umbo::*;
 
 use crate::calls::{made, ok, refused};
 

@@ -3,8 +3,8 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo::executor::floating_point::in_library;
-use umbo::executor::workers;
+use umbo_core::executor::floating_point::in_library;
+use umbo_core::executor::workers;
 
 /// Flush results that are denormal to zero, and take such operands for zero.
 const FLUSH: u32 = 0x8040;

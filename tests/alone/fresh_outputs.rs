@@ -1,9 +1,9 @@
 //! Results in fresh tensors: where their memory comes from.
 
-use umbo::collectives::{ReduceOp, gather, reduce};
-use umbo::device::DeviceId;
-use umbo::strategy::{Options, Strategy};
-use umbo::tensor::{DType, Shape, Tensor, blocks};
+use umbo_core::collectives::{ReduceOp, gather, reduce};
+use umbo_core::device::DeviceId;
+use umbo_core::strategy::{Options, Strategy};
+use umbo_core::tensor::{DType, Shape, Tensor, blocks};
 
 const ELEMENTS: usize = (3 << 20) / 4 + 1000;
 

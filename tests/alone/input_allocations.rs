@@ -3,14 +3,14 @@
 use std::cell::Cell;
 use std::sync::Barrier;
 
-use umbo::device::DeviceId;
-use umbo::error::Result;
-use umbo::input::{
+use umbo_core::device::DeviceId;
+use umbo_core::error::Result;
+use umbo_core::input::{
     Dataset, DistributeOptions, MapOptions, PassIterator, ShuffleOptions, Splitting, deal,
     distribute,
 };
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::Value;
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::Value;
 
 fn array(dtype: DType, shape: &[usize]) -> Dataset {
     let tensor = Tensor::zeros(dtype, Shape::new(shape).unwrap(), DeviceId::HOST).unwrap();

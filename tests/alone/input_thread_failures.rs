@@ -1,10 +1,10 @@
 //! What iterators do when the system has no thread for them.
 
 use crate::threads::allowing;
-use umbo::device::DeviceId;
-use umbo::error::{Result, Status};
-use umbo::input::{Dataset, DistributeOptions, MapOptions, PassIterator, distribute};
-use umbo::values::Value;
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Result, Status};
+use umbo_core::input::{Dataset, DistributeOptions, MapOptions, PassIterator, distribute};
+use umbo_core::values::Value;
 
 fn number(element: &Value) -> i64 {
     let tensor = element.tensor_of(0).unwrap();

@@ -3,13 +3,13 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use umbo::device::DeviceId;
-use umbo::executor::affinity::{
+use umbo_core::device::DeviceId;
+use umbo_core::executor::affinity::{
     bind_current_thread, current_thread_processors, process_processors,
 };
-use umbo::input::{Dataset, DistributeOptions, MapOptions, distribute};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::Value;
+use umbo_core::input::{Dataset, DistributeOptions, MapOptions, distribute};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::Value;
 
 /// Waits until the system lists as many threads of this name: a new thread names itself when it
 /// first runs, and one that was joined may still be listed for a moment.

@@ -2,14 +2,14 @@
 
 use std::sync::Mutex;
 
-use umbo::device::DeviceId;
-use umbo::input::{
+use umbo_core::device::DeviceId;
+use umbo_core::input::{
     Dataset, DistributeOptions, ElementSpec, Generator, LeafSpec, MapOptions, ShuffleOptions,
     Splitting, deal, distribute,
 };
-use umbo::observe::log::{Level, set_sink};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::Value;
+use umbo_core::observe::log::{Level, set_sink};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::Value;
 
 static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
@@ -71,11 +71,11 @@ fn joined(one: Dataset, other: Dataset) -> Dataset {
 struct Nothing;
 
 impl Generator for Nothing {
-    fn next(&mut self) -> umbo::error::Result<Option<Value>> {
+    fn next(&mut self) -> umbo_core::error::Result<Option<Value>> {
         Ok(None)
     }
 
-    fn reset(&mut self) -> umbo::error::Result<()> {
+    fn reset(&mut self) -> umbo_core::error::Result<()> {
         Ok(())
     }
 }
@@ -339,7 +339,7 @@ fn batches_of_nothing_are_told() {
         return;
     };
     listen();
-    type Batch = fn(&Dataset, i64, bool) -> umbo::error::Result<Dataset>;
+    type Batch = fn(&Dataset, i64, bool) -> umbo_core::error::Result<Dataset>;
     for (padded, batch) in [(false, Dataset::batch as Batch), (true, Dataset::padded_batch)] {
         for (dataset, size, drops, is_told) in [
             (rows(), 7, true, true),

@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use umbo::error::Error;
-use umbo::executor::affinity;
-use umbo::observe::log::{self, Level};
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
-use umbo::strategy::variables::{self, Initial};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::Tensor;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::error::Error;
+use umbo_core::executor::affinity;
+use umbo_core::observe::log::{self, Level};
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
+use umbo_core::strategy::variables::{self, Initial};
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::tensor::Tensor;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 struct Recorder {
     lines: Arc<Mutex<Vec<String>>>,

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{env, fs};
 
-use umbo::checkpoint::{Checkpoint, Manager, ManagerOptions};
-use umbo::error::Status;
-use umbo::observe::log::{Level, set_sink};
-use umbo::strategy::{Options, Strategy};
+use umbo_core::checkpoint::{Checkpoint, Manager, ManagerOptions};
+use umbo_core::error::Status;
+use umbo_core::observe::log::{Level, set_sink};
+use umbo_core::strategy::{Options, Strategy};
 
 /// A folder that goes when this does.
 struct Place(PathBuf);

@@ -4,7 +4,7 @@
 use std::ffi::{CStr, CString};
 use std::ptr;
 
-use umbo::ffi::*;
+use umbo::*;
 
 use crate::calls::made;
 

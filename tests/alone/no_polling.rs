@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use umbo::collectives::Assignment;
-use umbo::error::{Result, Status};
-use umbo::strategy::cancellation::Cancellation;
-use umbo::strategy::run::Limits;
-use umbo::strategy::variables::{self, Initial, assign};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::Tensor;
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::collectives::Assignment;
+use umbo_core::error::{Result, Status};
+use umbo_core::strategy::cancellation::Cancellation;
+use umbo_core::strategy::run::Limits;
+use umbo_core::strategy::variables::{self, Initial, assign};
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::tensor::Tensor;
+use umbo_core::values::Value;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 /// How long a wait is watched. Who looked every 10 ms would give up its processor 30 times.
 const WATCHED: Duration = Duration::from_millis(300);

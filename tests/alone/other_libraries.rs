@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, hint, process, thread};
 
-use umbo::executor::{affinity, workers};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::executor::{affinity, workers};
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
 
 /// Says that it is an OpenBLAS and an OpenMP, and leads readers of the files of cgroups to a folder.
 const LIBRARY: &str = r#"

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::Value as Json;
-use umbo::device::DeviceId;
-use umbo::input::{Dataset, MapOptions};
-use umbo::observe::phase::{ByPhase, Phase};
-use umbo::observe::report::{ReplicaSample, Setup, StepSample};
-use umbo::observe::summary::Summary;
-use umbo::observe::trace;
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
-use umbo::strategy::variables::{self, Initial};
-use umbo::strategy::{Options, ReplicaContext, StepReport, Strategy};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::variable::Aggregation;
+use umbo_core::device::DeviceId;
+use umbo_core::input::{Dataset, MapOptions};
+use umbo_core::observe::phase::{ByPhase, Phase};
+use umbo_core::observe::report::{ReplicaSample, Setup, StepSample};
+use umbo_core::observe::summary::Summary;
+use umbo_core::observe::trace;
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
+use umbo_core::strategy::variables::{self, Initial};
+use umbo_core::strategy::{Options, ReplicaContext, StepReport, Strategy};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::variable::Aggregation;
 
 /// The calling thread is busy for at least so long.
 fn burn(nanoseconds: u64) {
@@ -56,7 +56,7 @@ impl Training {
         )
         .unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.001).unwrap();
-        let slow = |element: &umbo::values::Value| {
+        let slow = |element: &umbo_core::values::Value| {
             burn(INPUT);
             Ok(element.clone())
         };
@@ -171,7 +171,7 @@ fn every_quantity_is_the_trace_s() {
         let traced = read(&path, training.strategy.id());
         assert_eq!(traced.len(), STEPS);
 
-        let processors = u32::try_from(umbo::executor::affinity::available()).unwrap();
+        let processors = u32::try_from(umbo_core::executor::affinity::available()).unwrap();
         let count = u32::try_from(replicas).unwrap();
         let setup = Setup { replicas: count, devices: count, cpu_devices: count, processors };
         let steps: Vec<StepSample> = traced.iter().map(|traced| traced.step).collect();

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo::collectives::ReduceOp;
-use umbo::error::Result;
-use umbo::executor::affinity;
-use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::Tensor;
-use umbo::values::Value;
+use umbo_core::collectives::ReduceOp;
+use umbo_core::error::Result;
+use umbo_core::executor::affinity;
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::tensor::Tensor;
+use umbo_core::values::Value;
 
 const RUNS: usize = 200;
 

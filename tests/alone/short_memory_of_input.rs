@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use umbo::device::DeviceId;
-use umbo::error::{Result, Status};
-use umbo::input::{
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Result, Status};
+use umbo_core::input::{
     Dataset, DistributeOptions, ElementSpec, File, FilesOptions, Generator, LeafSpec, MapOptions,
     PassIterator, ShuffleOptions, Splitting, deal, distribute,
 };
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::Value;
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::Value;
 
 use crate::allocator::{LARGE, is_short, serve};
 

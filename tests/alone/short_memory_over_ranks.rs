@@ -4,17 +4,19 @@
 use std::sync::Arc;
 use std::thread;
 
-use umbo::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing, RankPlace};
-use umbo::device::DeviceId;
-use umbo::error::{Error, Result, Status};
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::reduced::reduced;
-use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply};
-use umbo::strategy::variables::{self, Initial};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::{Element, Shape, Tensor};
-use umbo::values::Value;
-use umbo::values::variable::Aggregation;
+use umbo_core::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing, RankPlace};
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::reduced::reduced;
+use umbo_core::optimizer::{
+    GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply,
+};
+use umbo_core::strategy::variables::{self, Initial};
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::tensor::{Element, Shape, Tensor};
+use umbo_core::values::Value;
+use umbo_core::values::variable::Aggregation;
 
 use crate::allocator::{LARGE, never_refusing, refusing};
 use crate::engine;

@@ -3,18 +3,18 @@
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use umbo::device::DeviceId;
-use umbo::input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset};
-use umbo::metrics::Metrics;
-use umbo::metrics::kind::MetricKind;
-use umbo::observe::log::{self, Level};
-use umbo::strategy::commit::StepParticipant;
-use umbo::strategy::metrics::Metric;
-use umbo::strategy::run::Limits;
-use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::{Element, Shape, Tensor};
-use umbo::training::Epoch;
-use umbo::values::Value;
+use umbo_core::device::DeviceId;
+use umbo_core::input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset};
+use umbo_core::metrics::Metrics;
+use umbo_core::metrics::kind::MetricKind;
+use umbo_core::observe::log::{self, Level};
+use umbo_core::strategy::commit::StepParticipant;
+use umbo_core::strategy::metrics::Metric;
+use umbo_core::strategy::run::Limits;
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::tensor::{Element, Shape, Tensor};
+use umbo_core::training::Epoch;
+use umbo_core::values::Value;
 
 #[track_caller]
 fn steady(what: &str, mut step: impl FnMut()) {
@@ -91,7 +91,7 @@ fn steps_of_an_epoch(strategy: &Strategy, read_ahead: i64) {
         reset: true,
     };
     let (mut before, mut allocations) = (0, None);
-    let step: Arc<umbo::strategy::ReplicaFunction> = Arc::new(|context| {
+    let step: Arc<umbo_core::strategy::ReplicaFunction> = Arc::new(|context| {
         context.add_metric("loss", Metric { sum: 1.0, weight: 2.0 })?;
         Ok(None)
     });
@@ -189,7 +189,7 @@ fn a_steady_step_allocates_nothing() {
         });
         assert_eq!(metrics.result(1).unwrap().weight, (400 * 100 * replicas) as f64);
 
-        let callback: Arc<umbo::strategy::ReplicaFunction> = Arc::new(|_| Ok(None));
+        let callback: Arc<umbo_core::strategy::ReplicaFunction> = Arc::new(|_| Ok(None));
         steady("a deadline", || {
             let deadline = Some(Instant::now() + Duration::from_secs(600));
             let limits = Limits { deadline, ..Limits::default() };

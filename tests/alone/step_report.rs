@@ -8,14 +8,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use umbo::error::{Result, Status};
-use umbo::executor::affinity;
-use umbo::input::{Dataset, ElementSpec, Generator, LeafSpec};
-use umbo::observe::advice::Cause;
-use umbo::observe::phase::Phase;
-use umbo::strategy::{Options, ReplicaContext, StepReport, Strategy};
-use umbo::tensor::{DType, Tensor};
-use umbo::values::Value;
+use umbo_core::error::{Result, Status};
+use umbo_core::executor::affinity;
+use umbo_core::input::{Dataset, ElementSpec, Generator, LeafSpec};
+use umbo_core::observe::advice::Cause;
+use umbo_core::observe::phase::Phase;
+use umbo_core::strategy::{Options, ReplicaContext, StepReport, Strategy};
+use umbo_core::tensor::{DType, Tensor};
+use umbo_core::values::Value;
 
 /// A strategy whose steps are measured, with so many replicas or as many as there are processors.
 fn strategy(replicas: usize) -> Strategy {

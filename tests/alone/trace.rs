@@ -7,17 +7,17 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
-use umbo::collectives::{ReduceOp, reduce};
-use umbo::device::DeviceId;
-use umbo::error::{Error, Status};
-use umbo::input::Dataset;
-use umbo::observe::trace::{self, own};
-use umbo::observe::{self, Counter, Phase};
-use umbo::strategy::merge::{MergeCall, Operation};
-use umbo::strategy::run::Limits;
-use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
-use umbo::tensor::{Shape, Tensor};
-use umbo::values::Value;
+use umbo_core::collectives::{ReduceOp, reduce};
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Status};
+use umbo_core::input::Dataset;
+use umbo_core::observe::trace::{self, own};
+use umbo_core::observe::{self, Counter, Phase};
+use umbo_core::strategy::merge::{MergeCall, Operation};
+use umbo_core::strategy::run::Limits;
+use umbo_core::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
+use umbo_core::tensor::{Shape, Tensor};
+use umbo_core::values::Value;
 
 fn file(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("umbo-trace-{}-{name}.json", std::process::id()))
@@ -235,7 +235,7 @@ fn end_as(
     ending: Ending,
     nested: bool,
     release: &Arc<OnceLock<()>>,
-) -> umbo::error::Result<Option<Value>> {
+) -> umbo_core::error::Result<Option<Value>> {
     let release = Arc::clone(release);
     let callback: Arc<ReplicaFunction> = Arc::new(move |context: &ReplicaContext| {
         if nested {
@@ -276,7 +276,7 @@ fn counters_add_up() {
     let tensor = || Tensor::from_slice(&[1.0f32; 1000], shape, DeviceId::HOST).unwrap();
     for _ in 0..3 {
         reduce(ReduceOp::Sum, &[tensor(), tensor()], None, DeviceId::HOST, None).unwrap();
-        umbo::collectives::copy_to(&tensor(), DeviceId::HOST).unwrap();
+        umbo_core::collectives::copy_to(&tensor(), DeviceId::HOST).unwrap();
         observe::count(Counter::Exchanged, || 7);
         {
             let mut exchange = observe::span(Phase::Exchange).named("all-reduce of ranks");

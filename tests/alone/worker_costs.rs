@@ -5,16 +5,16 @@ use std::hint;
 use std::sync::Arc;
 use std::time::Duration;
 
-use umbo::collectives::{ReduceOp, gather, reduce};
-use umbo::device::DeviceId;
-use umbo::executor::workers::{self, Costs};
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
-use umbo::strategy::commit::StepParticipant;
-use umbo::strategy::variables::{Initial, create};
-use umbo::strategy::{Options, Strategy};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::variable::Aggregation;
+use umbo_core::collectives::{ReduceOp, gather, reduce};
+use umbo_core::device::DeviceId;
+use umbo_core::executor::workers::{self, Costs};
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
+use umbo_core::strategy::commit::StepParticipant;
+use umbo_core::strategy::variables::{Initial, create};
+use umbo_core::strategy::{Options, Strategy};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::variable::Aggregation;
 
 const REPLICAS: usize = 2;
 

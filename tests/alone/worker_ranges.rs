@@ -7,9 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use umbo::executor::affinity::{bind_current_thread, current_processor, process_processors};
-use umbo::executor::thread::current_name;
-use umbo::executor::workers::*;
+use umbo_core::executor::affinity::{bind_current_thread, current_processor, process_processors};
+use umbo_core::executor::thread::current_name;
+use umbo_core::executor::workers::*;
 
 const LARGE: usize = 1 << 20;
 

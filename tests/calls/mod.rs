@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::ptr;
 
-use umbo::ffi::*;
+use umbo::*;
 
 /// What went wrong last on this thread.
 pub fn last_message() -> String {

@@ -3,7 +3,7 @@
 use std::ptr;
 
 use serde_json::Value as Json;
-use umbo::ffi::*;
+use umbo::*;
 
 use crate::environment::Environment;
 use crate::failure::{Result, check, wrong};

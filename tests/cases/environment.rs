@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
 use parking_lot::Mutex;
-use umbo::ffi::*;
+use umbo::*;
 
 use crate::failure::{Result, wrong};
 use crate::handle::{Handle, Value};

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString};
 use std::{fmt, ptr};
 
-use umbo::ffi::*;
+use umbo::*;
 
 /// Why a step did not succeed.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::sync::Arc;
 use std::{fmt, ptr};
 
-use umbo::ffi::*;
+use umbo::*;
 
 use crate::failure::{Result, check, wrong};
 

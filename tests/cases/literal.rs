@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use serde_json::Value as Json;
-use umbo::ffi::*;
+use umbo::*;
 
 use crate::failure::{Result, wrong};
 

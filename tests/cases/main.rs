@@ -31,7 +31,7 @@ use std::process::ExitCode;
 
 use fake_cuda::Control;
 use serde_json::Value as Json;
-use umbo::ffi::*;
+use umbo::*;
 
 use failure::{Failure, Result, check, wrong};
 use placement::Placement;

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
-use umbo::ffi::*;
+use umbo::*;
 
 use crate::environment::Environment;
 use crate::failure::{Result, wrong};

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use umbo::ffi::*;
+use umbo::*;
 
 use crate::environment::{Bound, Environment, World};
 use crate::failure::{Failure, Result, check, wrong};

@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString};
 use std::ptr;
 use std::sync::Arc;
 
-use umbo::ffi::*;
+use umbo::*;
 
 use crate::environment::Bound;
 use crate::failure::{Result, wrong};

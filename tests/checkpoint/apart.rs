@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use umbo::checkpoint::Checkpoint;
-use umbo::error::Status;
-use umbo::optimizer::{Gradients, apply};
-use umbo::strategy::ReplicaContext;
+use umbo_core::checkpoint::Checkpoint;
+use umbo_core::error::Status;
+use umbo_core::optimizer::{Gradients, apply};
+use umbo_core::strategy::ReplicaContext;
 
 use crate::scene::{Feature, Folder, Scene};
 
@@ -30,7 +30,7 @@ fn submit(scene: &Scene, gradients: &Arc<Gradients>, weight: f64) {
             if gradients.is_row_sparse(index) {
                 gradients.add_rows_in(context, index, 1)?;
             } else {
-                gradients.view_in(context, index, umbo::optimizer::GradientMode::Add)?;
+                gradients.view_in(context, index, umbo_core::optimizer::GradientMode::Add)?;
             }
         }
         gradients.submit_in(context, Some(weight))?;

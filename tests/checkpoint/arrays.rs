@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use umbo::checkpoint::arrays::{load_npy, load_npz, save_npy, save_npz};
-use umbo::device::DeviceId;
-use umbo::error::Status;
-use umbo::tensor::{DType, Tensor};
+use umbo_core::checkpoint::arrays::{load_npy, load_npz, save_npy, save_npz};
+use umbo_core::device::DeviceId;
+use umbo_core::error::Status;
+use umbo_core::tensor::{DType, Tensor};
 
 use crate::scene::{Folder, bytes, shape};
 

@@ -3,9 +3,9 @@
 use std::fs::{self, File};
 
 use serde_json::Value as Json;
-use umbo::checkpoint::reader::CheckpointFile;
-use umbo::error::Status;
-use umbo::strategy::variables::read;
+use umbo_core::checkpoint::reader::CheckpointFile;
+use umbo_core::error::Status;
+use umbo_core::strategy::variables::read;
 
 use crate::scene::{Feature, Folder, Scene, bytes};
 

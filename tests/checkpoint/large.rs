@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use safetensors::tensor::{Dtype, TensorView, serialize};
-use umbo::checkpoint::Checkpoint;
-use umbo::collectives::Assignment;
-use umbo::device::DeviceId;
-use umbo::error::Status;
-use umbo::strategy::variables::{Initial, assign, create, read};
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::tensor::{DType, Tensor};
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::checkpoint::Checkpoint;
+use umbo_core::collectives::Assignment;
+use umbo_core::device::DeviceId;
+use umbo_core::error::Status;
+use umbo_core::strategy::variables::{Initial, assign, create, read};
+use umbo_core::strategy::{ReplicaContext, Strategy};
+use umbo_core::tensor::{DType, Tensor};
+use umbo_core::values::Value;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use crate::scene::{Folder, bytes, shape, strategy, values, variable};
 

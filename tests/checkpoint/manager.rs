@@ -4,8 +4,8 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use umbo::checkpoint::{Manager, ManagerOptions, Number};
-use umbo::error::{Error, Status};
+use umbo_core::checkpoint::{Manager, ManagerOptions, Number};
+use umbo_core::error::{Error, Status};
 
 use crate::scene::{Feature, Folder, Scene, bytes};
 

@@ -3,17 +3,17 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use umbo::checkpoint::{Checkpoint, Number, SavedIterator};
-use umbo::error::Status;
-use umbo::input::{Dataset, PassIterator};
-use umbo::metrics::Metrics;
-use umbo::metrics::kind::MetricKind;
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{Gradients, LossReduction, Optimizer};
-use umbo::strategy::merge::{MergeCall, Operation};
-use umbo::strategy::variables::read;
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::tensor::DType;
+use umbo_core::checkpoint::{Checkpoint, Number, SavedIterator};
+use umbo_core::error::Status;
+use umbo_core::input::{Dataset, PassIterator};
+use umbo_core::metrics::Metrics;
+use umbo_core::metrics::kind::MetricKind;
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{Gradients, LossReduction, Optimizer};
+use umbo_core::strategy::merge::{MergeCall, Operation};
+use umbo_core::strategy::variables::read;
+use umbo_core::strategy::{ReplicaContext, Strategy};
+use umbo_core::tensor::DType;
 
 use crate::scene::{Feature, Folder, Scene, bytes, strategy, values, variable};
 
@@ -140,9 +140,9 @@ fn variables_of_the_default_strategy_are_restored() {
     checkpoint.save(&path).unwrap();
     let before = values(&read(&plain).unwrap());
     let zeros = variable(&default, "zeros", &[4], DType::Float32);
-    let twice = umbo::values::Value::Variable(zeros);
-    use umbo::collectives::Assignment;
-    umbo::strategy::variables::assign(&plain, Assignment::Add, &twice).unwrap();
+    let twice = umbo_core::values::Value::Variable(zeros);
+    use umbo_core::collectives::Assignment;
+    umbo_core::strategy::variables::assign(&plain, Assignment::Add, &twice).unwrap();
     assert_ne!(values(&read(&plain).unwrap()), before);
     checkpoint.restore(&path).unwrap();
     assert_eq!(values(&read(&plain).unwrap()), before);

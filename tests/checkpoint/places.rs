@@ -8,13 +8,13 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 
-use umbo::checkpoint::arrays::{load_npy, load_npz, save_npy, save_npz};
-use umbo::checkpoint::atomic::AtomicFile;
-use umbo::checkpoint::{Manager, ManagerOptions};
-use umbo::device::DeviceId;
-use umbo::error::{Result, Status};
-use umbo::input::Dataset;
-use umbo::tensor::Tensor;
+use umbo_core::checkpoint::arrays::{load_npy, load_npz, save_npy, save_npz};
+use umbo_core::checkpoint::atomic::AtomicFile;
+use umbo_core::checkpoint::{Manager, ManagerOptions};
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Result, Status};
+use umbo_core::input::Dataset;
+use umbo_core::tensor::Tensor;
 
 use crate::scene::{Feature, Folder, Scene, bytes, shape};
 

@@ -11,13 +11,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use umbo::checkpoint::arrays::{load_npy, load_npz, save_npy, save_npz};
-use umbo::checkpoint::{Manager, ManagerOptions, Number};
-use umbo::device::DeviceId;
-use umbo::error::{Result, Status};
-use umbo::input::Dataset;
-use umbo::observe::trace;
-use umbo::tensor::Tensor;
+use umbo_core::checkpoint::arrays::{load_npy, load_npz, save_npy, save_npz};
+use umbo_core::checkpoint::{Manager, ManagerOptions, Number};
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Result, Status};
+use umbo_core::input::Dataset;
+use umbo_core::observe::trace;
+use umbo_core::tensor::Tensor;
 
 use crate::scene::{Feature, Folder, Scene, shape};
 

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use umbo::checkpoint::{Checkpoint, Manager, ManagerOptions, Number};
-use umbo::error::Status;
-use umbo::strategy::Strategy;
+use umbo_core::checkpoint::{Checkpoint, Manager, ManagerOptions, Number};
+use umbo_core::error::Status;
+use umbo_core::strategy::Strategy;
 
 use crate::refused::{set_removable, with_failure};
 use crate::scene::{Folder, bytes, strategy};
@@ -33,7 +33,7 @@ impl Run {
         self.checkpoint.number("value").unwrap()
     }
 
-    fn save(&self, step: u64, value: i64, metric: Option<f64>) -> umbo::error::Result<bool> {
+    fn save(&self, step: u64, value: i64, metric: Option<f64>) -> umbo_core::error::Result<bool> {
         self.checkpoint.set_number("value", Number::Integer(value)).unwrap();
         self.manager.save(step, metric, true)
     }

@@ -5,29 +5,29 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use umbo::checkpoint::{Checkpoint, Number, SavedIterator};
-use umbo::device::DeviceId;
-use umbo::error::Result;
-use umbo::input::{Dataset, PassIterator, ShuffleOptions, distribute_dataset};
-use umbo::kernels::update::tiles::Tile;
-use umbo::metrics::Metrics;
-use umbo::metrics::kind::MetricKind;
-use umbo::optimizer::adagrad::Adagrad;
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::custom::Custom;
-use umbo::optimizer::ftrl::Ftrl;
-use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::rmsprop::RmsProp;
-use umbo::optimizer::rule::{Rates, Slot, WeightDecay};
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{
+use umbo_core::checkpoint::{Checkpoint, Number, SavedIterator};
+use umbo_core::device::DeviceId;
+use umbo_core::error::Result;
+use umbo_core::input::{Dataset, PassIterator, ShuffleOptions, distribute_dataset};
+use umbo_core::kernels::update::tiles::Tile;
+use umbo_core::metrics::Metrics;
+use umbo_core::metrics::kind::MetricKind;
+use umbo_core::optimizer::adagrad::Adagrad;
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::custom::Custom;
+use umbo_core::optimizer::ftrl::Ftrl;
+use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::rmsprop::RmsProp;
+use umbo_core::optimizer::rule::{Rates, Slot, WeightDecay};
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{
     GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling, Optimizer, Settings,
     UpdateRule, apply,
 };
-use umbo::strategy::variables::{Initial, create, read};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::{DType, Element, Shape, Tensor};
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::strategy::variables::{Initial, create, read};
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::tensor::{DType, Element, Shape, Tensor};
+use umbo_core::values::variable::{Aggregation, Variable};
 
 #[path = "through_host.rs"]
 pub mod through_host;
@@ -275,7 +275,7 @@ impl Scene {
         }
     }
 
-    fn step(&self, context: &ReplicaContext) -> Result<Option<umbo::values::Value>> {
+    fn step(&self, context: &ReplicaContext) -> Result<Option<umbo_core::values::Value>> {
         let (number, replica) = (context.step_number(), context.replica());
         let part = context.arguments()?.unwrap();
         let examples = part.tensor_of(0)?.to_vec::<i64>()?;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use umbo::error::Status;
-use umbo::optimizer::rule::VariableProgress;
-use umbo::optimizer::saved::MOST_COUNTED;
-use umbo::strategy::ReplicaContext;
-use umbo::strategy::variables::read;
-use umbo::tensor::{DType, Tensor};
+use umbo_core::error::Status;
+use umbo_core::optimizer::rule::VariableProgress;
+use umbo_core::optimizer::saved::MOST_COUNTED;
+use umbo_core::strategy::ReplicaContext;
+use umbo_core::strategy::variables::read;
+use umbo_core::tensor::{DType, Tensor};
 
 use crate::scene::{Feature, Folder, Scene, strategy, values, variable};
 
@@ -23,10 +23,10 @@ fn state_that_is_set_piece_by_piece_gives_the_same_bits() {
         from.train(4);
         let (source, target) = (&from.trainers[0].0, &to.trainers[0].0);
         for (there, here) in from.variables.iter().zip(&to.variables) {
-            umbo::strategy::variables::assign(
+            umbo_core::strategy::variables::assign(
                 here,
-                umbo::collectives::Assignment::Assign,
-                &umbo::values::Value::Tensor(read(there).unwrap()),
+                umbo_core::collectives::Assignment::Assign,
+                &umbo_core::values::Value::Tensor(read(there).unwrap()),
             )
             .unwrap();
             for slot in source.rule().slots() {
@@ -54,7 +54,7 @@ fn states_are_checked() {
     let scene = Scene::new("momentum", Feature::Plain, 2);
     let (optimizer, wide) = (&scene.trainers[0].0, &scene.variables[2]);
     let value = Tensor::zeros(DType::Float64, wide.shape(), wide.device()).unwrap();
-    let status = |result: umbo::error::Result<()>| result.unwrap_err().status();
+    let status = |result: umbo_core::error::Result<()>| result.unwrap_err().status();
     assert_eq!(status(optimizer.set_state(wide, "m", &value)), Status::NotFound);
     let other = &scene.variables[0];
     assert_eq!(status(optimizer.set_state(other, "momentum", &value)), Status::InvalidArgument);
@@ -63,9 +63,10 @@ fn states_are_checked() {
     assert_eq!(status(optimizer.set_state(&foreign, "momentum", &value)), Status::InvalidArgument);
     let whole = variable(&scene.strategy, "whole", &[2], DType::Float32).spec().clone();
     let zeros = Tensor::zeros(DType::UInt16, other.shape(), other.device()).unwrap();
-    let initial = umbo::strategy::variables::Initial::Value(&zeros);
+    let initial = umbo_core::strategy::variables::Initial::Value(&zeros);
     let new = crate::fresh::new_variable(&whole.name, whole.aggregation);
-    let whole = umbo::strategy::variables::create(Some(&scene.strategy), new, initial).unwrap();
+    let whole =
+        umbo_core::strategy::variables::create(Some(&scene.strategy), new, initial).unwrap();
     assert_eq!(status(optimizer.set_state(&whole, "momentum", &zeros)), Status::InvalidArgument);
     let progress = VariableProgress { updates: 1, running: [1.0, 0.0] };
     assert_eq!(status(optimizer.set_variable_progress(&whole, progress)), Status::InvalidArgument);

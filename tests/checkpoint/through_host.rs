@@ -1,11 +1,11 @@
 //! What a rule's function for CPUs does, done for a GPU's variable by way of the host: the bits are the
 //! same.
 
-use umbo::device::registry;
-use umbo::error::Result;
-use umbo::kernels::update::tiles::Tile;
-use umbo::optimizer::rule::Rates;
-use umbo::optimizer::rule::{CustomUpdate, QueueUpdate};
+use umbo_core::device::registry;
+use umbo_core::error::Result;
+use umbo_core::kernels::update::tiles::Tile;
+use umbo_core::optimizer::rule::Rates;
+use umbo_core::optimizer::rule::{CustomUpdate, QueueUpdate};
 
 /// The function of a rule, for GPUs.
 pub fn through_host(

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 
 use safetensors::tensor::{Dtype, TensorView, serialize};
-use umbo::error::Status;
-use umbo::strategy::variables::read;
+use umbo_core::error::Status;
+use umbo_core::strategy::variables::read;
 
 use crate::scene::{Feature, Folder, Scene, values};
 

@@ -1,11 +1,11 @@
-use umbo::kernels::copy::combine::combine;
-use umbo::kernels::copy::layouts::copy;
-use umbo::kernels::cuda::KernelLauncher;
-use umbo::kernels::dtype::DType;
-use umbo::kernels::float::half_precision::{
+use umbo_core::kernels::copy::combine::combine;
+use umbo_core::kernels::copy::layouts::copy;
+use umbo_core::kernels::cuda::KernelLauncher;
+use umbo_core::kernels::dtype::DType;
+use umbo_core::kernels::float::half_precision::{
     bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f64_to_bf16, f64_to_f16,
 };
-use umbo::kernels::instruction_set::Instructions;
+use umbo_core::kernels::instruction_set::Instructions;
 
 use crate::machine::{Machine, on_every_machine};
 use crate::memory::{LIES, Lie, Memory, Noise};
@@ -90,7 +90,7 @@ fn fills(machine: &dyn Machine) {
                 };
                 let ones = Memory::new(dtype, &shape, Lie::Dense, || one);
                 copy(Instructions::chosen(), &ones.view(), &mut after.view_mut()).unwrap();
-                umbo::kernels::copy::layouts::fill(&mut zeros.view_mut(), 0.0);
+                umbo_core::kernels::copy::layouts::fill(&mut zeros.view_mut(), 0.0);
                 after.check(machine, &places[0], &|| format!("1 in {dtype} {shape:?} {lie:?}"));
                 zeros.check(machine, &places[1], &|| format!("0 in {dtype} {shape:?} {lie:?}"));
             }

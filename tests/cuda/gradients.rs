@@ -1,13 +1,13 @@
 use std::sync::atomic::AtomicU64;
 
-use umbo::executor::pieces::Pieces;
-use umbo::kernels::cuda::KernelLauncher;
-use umbo::kernels::dtype::DType;
-use umbo::kernels::instruction_set::Instructions;
-use umbo::kernels::update::accumulate::accumulate;
-use umbo::kernels::update::chunks::{ChunkSums, Chunks};
-use umbo::kernels::update::squares::Squares;
-use umbo::kernels::update::weighted_sum::WeightedSum;
+use umbo_core::executor::pieces::Pieces;
+use umbo_core::kernels::cuda::KernelLauncher;
+use umbo_core::kernels::dtype::DType;
+use umbo_core::kernels::instruction_set::Instructions;
+use umbo_core::kernels::update::accumulate::accumulate;
+use umbo_core::kernels::update::chunks::{ChunkSums, Chunks};
+use umbo_core::kernels::update::squares::Squares;
+use umbo_core::kernels::update::weighted_sum::WeightedSum;
 
 use crate::SIZES;
 use crate::machine::{Machine, on_every_machine};

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
-use umbo::device::cuda::gpu::Gpu;
-use umbo::device::cuda::kernels::Kernels;
-use umbo::device::cuda::memory::DeviceMemory;
-use umbo::device::{DeviceId, DeviceKind, registry};
-use umbo::error::Result;
-use umbo::kernels::cuda::{Address, KernelQueue, PTX, THREADS};
+use umbo_core::device::cuda::gpu::Gpu;
+use umbo_core::device::cuda::kernels::Kernels;
+use umbo_core::device::cuda::memory::DeviceMemory;
+use umbo_core::device::{DeviceId, DeviceKind, registry};
+use umbo_core::error::Result;
+use umbo_core::kernels::cuda::{Address, KernelQueue, PTX, THREADS};
 
 /// Something that runs kernels, and its memory.
 pub trait Machine: KernelQueue {
@@ -203,7 +203,7 @@ fn compiled(folder: &Path) -> HostLaunch {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     let status = Command::new(compiler)
         .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-w", "-I"])
-        .arg(root.join("src/kernels/cuda/source"))
+        .arg(root.join("crates/umbo-kernels/src/cuda/source"))
         .arg("-I")
         .arg(folder)
         .arg("-o")

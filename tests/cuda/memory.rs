@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use half::{bf16, f16};
-use umbo::kernels::cuda::{Address, GpuPlace};
-use umbo::kernels::dtype::DType;
-use umbo::kernels::layout::{Layout, Shape};
-use umbo::kernels::view::{Span, SpanMut, View, ViewMut};
+use umbo_core::kernels::cuda::{Address, GpuPlace};
+use umbo_core::kernels::dtype::DType;
+use umbo_core::kernels::layout::{Layout, Shape};
+use umbo_core::kernels::view::{Span, SpanMut, View, ViewMut};
 
 use crate::machine::Machine;
 

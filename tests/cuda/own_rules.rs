@@ -2,14 +2,14 @@
 
 use std::sync::atomic::AtomicBool;
 
-use umbo::kernels::cuda::{GpuUpdate, KernelLauncher, RowCopy};
-use umbo::kernels::dtype::DType;
-use umbo::kernels::instruction_set::Instructions;
-use umbo::kernels::update::pass::UpdatePass;
-use umbo::kernels::update::tiles::Tile;
-use umbo::kernels::update::weighted_sum::Clipping;
-use umbo::optimizer::custom::Custom;
-use umbo::optimizer::rule::{Rates, Slot, UpdateRule, WeightDecay};
+use umbo_core::kernels::cuda::{GpuUpdate, KernelLauncher, RowCopy};
+use umbo_core::kernels::dtype::DType;
+use umbo_core::kernels::instruction_set::Instructions;
+use umbo_core::kernels::update::pass::UpdatePass;
+use umbo_core::kernels::update::tiles::Tile;
+use umbo_core::kernels::update::weighted_sum::Clipping;
+use umbo_core::optimizer::custom::Custom;
+use umbo_core::optimizer::rule::{Rates, Slot, UpdateRule, WeightDecay};
 
 use crate::SIZES;
 use crate::machine::{Machine, on_every_machine};

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use umbo::kernels::cuda::PTX;
+use umbo_core::kernels::cuda::PTX;
 
 /// Statements of the PTX, without comments.
 fn statements() -> impl Iterator<Item = &'static str> {
@@ -92,5 +92,8 @@ fn the_committed_ptx_is_what_the_source_gives() {
     }
     assert!(status.success(), "the kernels do not compile");
     let fresh = std::fs::read_to_string(fresh).unwrap();
-    assert!(fresh == *PTX, "src/kernels/cuda/umbo.ptx.lzma is not what scripts/build_ptx.sh makes");
+    assert!(
+        fresh == *PTX,
+        "crates/umbo-kernels/src/cuda/umbo.ptx.lzma is not what scripts/build_ptx.sh makes"
+    );
 }

@@ -1,8 +1,8 @@
-use umbo::kernels::cuda::{GpuReduction, KernelLauncher};
-use umbo::kernels::dtype::DType;
-use umbo::kernels::instruction_set::Instructions;
-use umbo::kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result_dtype};
-use umbo::kernels::reduce::reduction::ReduceOp;
+use umbo_core::kernels::cuda::{GpuReduction, KernelLauncher};
+use umbo_core::kernels::dtype::DType;
+use umbo_core::kernels::instruction_set::Instructions;
+use umbo_core::kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result_dtype};
+use umbo_core::kernels::reduce::reduction::ReduceOp;
 
 use crate::SIZES;
 use crate::machine::{Machine, on_every_machine};
@@ -20,7 +20,7 @@ fn check(
     op: ReduceOp,
     inputs: &[Memory],
     output: &mut Memory,
-    place: &umbo::kernels::cuda::GpuPlace,
+    place: &umbo_core::kernels::cuda::GpuPlace,
 ) {
     let views = inputs.iter().map(Memory::view).collect();
     let planned = Planned::new(op, views, output.view_mut()).unwrap();

@@ -1,8 +1,8 @@
 //! A rule of each kind.
 
-use umbo::kernels::dtype::DType;
-use umbo::kernels::update::rules::RuleKind;
-use umbo::optimizer::rule::{Rates, Scalars, UpdateRule};
+use umbo_core::kernels::dtype::DType;
+use umbo_core::kernels::update::rules::RuleKind;
+use umbo_core::optimizer::rule::{Rates, Scalars, UpdateRule};
 
 use crate::memory::{Memory, Noise};
 use crate::named_rules::{RULES, rule};

@@ -1,8 +1,8 @@
 //! What gradients of variables are made of.
 
-use umbo::kernels::cuda::{self, GpuPlace, Gradient};
-use umbo::kernels::dtype::DType;
-use umbo::kernels::update::weighted_sum::Contribution;
+use umbo_core::kernels::cuda::{self, GpuPlace, Gradient};
+use umbo_core::kernels::dtype::DType;
+use umbo_core::kernels::update::weighted_sum::Contribution;
 
 use crate::machine::Machine;
 use crate::memory::{Memory, Noise};

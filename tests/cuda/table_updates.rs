@@ -1,10 +1,10 @@
 use std::sync::atomic::AtomicBool;
 
-use umbo::kernels::cuda::{GpuPlace, GpuUpdate, Gradient, KernelLauncher, TableRows};
-use umbo::kernels::dtype::DType;
-use umbo::kernels::instruction_set::Instructions;
-use umbo::kernels::update::pass::{PassRows, UpdatePass};
-use umbo::kernels::update::weighted_sum::Clipping;
+use umbo_core::kernels::cuda::{GpuPlace, GpuUpdate, Gradient, KernelLauncher, TableRows};
+use umbo_core::kernels::dtype::DType;
+use umbo_core::kernels::instruction_set::Instructions;
+use umbo_core::kernels::update::pass::{PassRows, UpdatePass};
+use umbo_core::kernels::update::weighted_sum::Clipping;
 
 use crate::machine::{Machine, on_every_machine};
 use crate::memory::{Lie, Memory, Noise};

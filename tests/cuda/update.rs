@@ -1,11 +1,11 @@
 use std::sync::atomic::AtomicBool;
 
-use umbo::kernels::cuda::{self, GpuPlace, GpuUpdate, Gradient, KernelLauncher, TableRows};
-use umbo::kernels::dtype::DType;
-use umbo::kernels::instruction_set::Instructions;
-use umbo::kernels::update::pass::UpdatePass;
-use umbo::kernels::update::weighted_sum::Clipping;
-use umbo::optimizer::rule::{Scalars, UpdateRule};
+use umbo_core::kernels::cuda::{self, GpuPlace, GpuUpdate, Gradient, KernelLauncher, TableRows};
+use umbo_core::kernels::dtype::DType;
+use umbo_core::kernels::instruction_set::Instructions;
+use umbo_core::kernels::update::pass::UpdatePass;
+use umbo_core::kernels::update::weighted_sum::Clipping;
+use umbo_core::optimizer::rule::{Scalars, UpdateRule};
 
 use crate::SIZES;
 use crate::machine::{Machine, on_every_machine};

@@ -1,60 +1,45 @@
-//! The map of the modules, as docs/internals/architecture.md draws and words it, is what the sources import.
+//! The map of the crates, as docs/internals/architecture.md draws and words it, is what their manifests say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crate::circles;
+/// What each crate uses, or what stands for that.
+type Uses = BTreeMap<String, BTreeSet<String>>;
 
-/// What each module imports, or what stands for that.
-type Imports = BTreeMap<String, BTreeSet<String>>;
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
 
 fn read(path: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap()
+    fs::read_to_string(root().join(path)).unwrap()
 }
 
-/// The code of all files below `path`, without comments and unit tests.
-fn code(path: &Path) -> String {
-    if path.is_dir() {
-        let entries = fs::read_dir(path).unwrap();
-        return entries.map(|entry| code(&entry.unwrap().path())).collect();
-    }
-    if path.extension().is_none_or(|extension| extension != "rs") {
-        return String::new();
-    }
-    let text = fs::read_to_string(path).unwrap();
-    let without_tests = text.split("\nmod tests {").next().unwrap();
-    let lines = without_tests.lines().map(|line| line.split("//").next().unwrap());
-    lines.flat_map(|line| [line, "\n"]).collect()
+/// The crates that a manifest names as dependencies, of those of the library.
+fn used(manifest: &str) -> BTreeSet<String> {
+    let text = read(manifest);
+    let dependencies = text.split_once("\n[dependencies]\n").unwrap().1;
+    let lines = dependencies.split("\n[").next().unwrap().lines();
+    let names = lines.filter_map(|line| line.strip_suffix(".workspace = true"));
+    names.filter(|name| root().join("crates").join(name).is_dir()).map(str::to_owned).collect()
 }
 
-fn of_the_sources() -> Imports {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
-    let mut files = BTreeMap::new();
-    for entry in fs::read_dir(source).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        if name != "lib" {
-            files.insert(name, code(&path));
-        }
+fn of_the_manifests() -> Uses {
+    let mut found = Uses::from([("umbo".to_owned(), used("Cargo.toml"))]);
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let below = used(&format!("crates/{name}/Cargo.toml"));
+        found.insert(name, below);
     }
-    let imported = |own: &str, code: &str| {
-        assert!(!code.contains("crate::{"), "{own}: a line for each module is easier to find");
-        let names = code.split("crate::").skip(1).map(|rest| {
-            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            rest[..end.unwrap_or(rest.len())].to_owned()
-        });
-        names.filter(|name| files.contains_key(name) && name != own).collect()
-    };
-    files.iter().map(|(own, code)| (own.clone(), imported(own, code))).collect()
+    found
 }
 
 /// All that is reached from `from` by one step or more.
-fn reached(imports: &Imports, from: &str) -> BTreeSet<String> {
+fn reached(uses: &Uses, from: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut open = vec![from];
-    while let Some(module) = open.pop() {
-        for next in imports.get(module).into_iter().flatten() {
+    while let Some(name) = open.pop() {
+        for next in uses.get(name).into_iter().flatten() {
             if found.insert(next.clone()) {
                 open.push(next);
             }
@@ -63,9 +48,9 @@ fn reached(imports: &Imports, from: &str) -> BTreeSet<String> {
     found
 }
 
-fn drawn() -> Imports {
+fn drawn() -> Uses {
     let picture = read("docs/pictures/architecture.svg");
-    let mut arrows = Imports::new();
+    let mut arrows = Uses::new();
     for arrow in picture.split("data-from=\"").skip(1) {
         let mut words = arrow.split('"');
         let from = words.next().unwrap();
@@ -78,50 +63,22 @@ fn drawn() -> Imports {
 }
 
 #[test]
-fn the_arrows_of_the_picture_are_the_imports_of_the_sources() {
-    let (imports, arrows) = (of_the_sources(), drawn());
-    assert!(arrows.len() > 10, "{arrows:?}");
+fn the_picture_shows_each_crate_and_what_it_uses() {
+    let (uses, arrows) = (of_the_manifests(), drawn());
+    assert!(uses.len() > 10, "{uses:?}");
     let picture = read("docs/pictures/architecture.svg");
-    for (module, imported) in &imports {
-        assert!(picture.contains(&format!(">{module}<")), "the picture has no {module}");
-        let said = reached(&arrows, module);
-        let missing: Vec<_> = imported.difference(&said).collect();
-        assert!(missing.is_empty(), "no arrows lead from {module} to {missing:?}");
+    for name in uses.keys() {
+        assert!(picture.contains(&format!(">{name}<")), "scripts/crates.py draws {name}");
+        let (shown, said) = (reached(&arrows, name), reached(&uses, name));
+        assert_eq!(shown, said, "scripts/crates.py draws what {name} uses");
     }
-    for (module, pointed) in &arrows {
-        for to in pointed {
-            assert!(imports[module].contains(to), "{module} does not import {to}");
-            let other_way = pointed.iter().any(|next| reached(&arrows, next).contains(to));
-            assert!(!other_way, "{module} to {to} is said by other arrows");
-        }
-        assert!(!reached(&arrows, module).contains(module), "arrows lead around from {module}");
-    }
-}
-
-/// The layers of the documents, from the top down.
-fn layers(document: &str) -> Vec<Vec<String>> {
-    let text = read(document);
-    let (_, block) = text.split_once(" Imports run one way:\n\n").unwrap();
-    let block = block.split("\n\n").next().unwrap();
-    let is_part = |c: char| !c.is_ascii_lowercase() && c != '_';
-    let words = |layer: &str| {
-        layer.split(is_part).filter(|word| !word.is_empty()).map(str::to_owned).collect()
-    };
-    block.split("->").map(words).collect()
 }
 
 #[test]
-fn imports_lead_down_the_layers() {
-    let imports = of_the_sources();
-    let layers = layers("docs/internals/architecture.md");
-    let layer =
-        |module: &str| layers.iter().position(|layer| layer.iter().any(|name| name == module));
-    for (module, imported) in &imports {
-        let own = layer(module).unwrap_or_else(|| panic!("no layer has {module}"));
-        for other in imported {
-            let theirs = layer(other).unwrap_or_else(|| panic!("no layer has {other}"));
-            assert!(own < theirs, "{module} imports {other}, which does not lie below it");
-        }
+fn the_architecture_document_names_each_crate() {
+    let document = read("docs/internals/architecture.md");
+    for name in of_the_manifests().keys() {
+        assert!(document.contains(&format!("| `{name}` |")), "the map has no row of {name}");
     }
 }
 
@@ -133,11 +90,10 @@ fn is_left_behind(name: &str) -> bool {
 
 #[test]
 fn nothing_is_left_behind() {
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     // What git is told to ignore is not part of the project.
     let ignored = read(".gitignore");
     let ignored: BTreeSet<_> = ignored.lines().map(|line| line.trim_matches('/')).collect();
-    let mut folders = vec![root.to_owned()];
+    let mut folders = vec![root().to_owned()];
     let (mut seen, mut found) = (0, Vec::new());
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -155,24 +111,4 @@ fn nothing_is_left_behind() {
     }
     assert!(seen > 1000, "only {seen} files were looked at");
     assert!(found.is_empty(), "remove what is no part of the project: {found:?}");
-}
-
-#[test]
-fn no_files_import_each_other_in_a_circle() {
-    let imports = circles::imports();
-    let arrows: usize = imports.values().map(BTreeMap::len).sum();
-    assert!(imports.len() > 400 && arrows > 2000, "{} files, {arrows} imports", imports.len());
-    let mut found = String::new();
-    for circle in circles::circles(&imports) {
-        found += &format!("\n{} files import each other:\n", circle.len());
-        for file in &circle {
-            for (other, names) in imports[file].iter().filter(|(other, _)| circle.contains(*other))
-            {
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                found += &format!("  {file} -> {other}: {}\n", names.join(", "));
-            }
-        }
-    }
-    let advice = "move what both need into a file of its own";
-    assert!(found.is_empty(), "{advice}{found}");
 }

@@ -1,20 +1,19 @@
 //! What the documents name must be there, and the map of the modules is what the sources import.
 
 mod architecture;
-mod circles;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use umbo::optimizer::UpdateRule;
-use umbo::optimizer::adagrad::Adagrad;
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::ftrl::Ftrl;
-use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::rmsprop::RmsProp;
-use umbo::optimizer::sgd::Sgd;
+use umbo_core::optimizer::UpdateRule;
+use umbo_core::optimizer::adagrad::Adagrad;
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::ftrl::Ftrl;
+use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::rmsprop::RmsProp;
+use umbo_core::optimizer::sgd::Sgd;
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
@@ -101,7 +100,7 @@ fn days(text: &str) -> BTreeSet<&str> {
 #[test]
 fn a_document_with_older_figures_than_the_code_says_so() {
     let mut git = Command::new("git");
-    git.current_dir(root()).args(["log", "-1", "--format=%cs", "--", "src"]);
+    git.current_dir(root()).args(["log", "-1", "--format=%cs", "--", "src", "crates"]);
     // An archive of the sources has no history to compare with.
     let Ok(output) = git.output() else { return };
     let of_code = String::from_utf8(output.stdout).unwrap();
@@ -243,7 +242,7 @@ fn sources(folder: &Path) -> String {
 
 #[test]
 fn the_messages_of_the_catalogue_are_those_of_the_sources() {
-    let sources = sources(&root().join("src"));
+    let sources = sources(&root().join("src")) + &sources(&root().join("crates"));
     let catalogue = fs::read_to_string(root().join("docs/errors.md")).unwrap();
     let rows = catalogue.lines().filter_map(|line| line.strip_prefix("| `"));
     let messages: Vec<&str> = rows.map(|row| row.split("` |").next().unwrap()).collect();
@@ -370,7 +369,8 @@ fn the_table_of_defaults_is_that_of_the_header() {
 /// The lines of the table of rules, without the indentation.
 #[test]
 fn the_formulas_are_those_of_the_source() {
-    let source = fs::read_to_string(root().join("src/kernels/update/rules.rs")).unwrap();
+    let source =
+        fs::read_to_string(root().join("crates/umbo-kernels/src/update/rules.rs")).unwrap();
     let (_, table) = source.split_once("rules! { w g:\n").unwrap();
     let (table, _) = table.split_once("\n}\n").unwrap();
     let text = fs::read_to_string(root().join("docs/internals/optimizers.md")).unwrap();

@@ -1,7 +1,7 @@
 //! What a check keeps apart: steps of its own from those of training, variables that are written from
 //! values that are right, and what depends on the size of a batch from what depends on its split.
 
-use umbo::collectives::ReduceOp;
+use umbo_core::collectives::ReduceOp;
 
 use crate::setup::*;
 

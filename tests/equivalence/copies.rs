@@ -4,8 +4,8 @@
 use std::fmt;
 
 use half::{bf16, f16};
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{Optimizer, apply};
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{Optimizer, apply};
 
 use crate::setup::*;
 use crate::views::{numbers, view};

@@ -1,9 +1,9 @@
 //! Metrics of every kind, those of metrics objects and those of a step: with right weights and sums, and with
 //! the mistakes that one can make, on one replica and on several. What the check adds is taken out again.
 
-use umbo::metrics::Metrics;
-use umbo::metrics::kind::MetricKind;
-use umbo::optimizer::LossReduction::Sum;
+use umbo_core::metrics::Metrics;
+use umbo_core::metrics::kind::MetricKind;
+use umbo_core::optimizer::LossReduction::Sum;
 
 use crate::setup::*;
 
@@ -147,8 +147,12 @@ fn every_kind_and_every_mistake_on_every_number_of_replicas() {
                 // What has been accumulated before stays, bit by bit.
                 let data = batch_of(&rows(8 * replicas));
                 let sizes = vec![8; replicas];
-                let split =
-                    umbo::input::split_rows(&data, 0, &sizes, model.strategy.replica_devices());
+                let split = umbo_core::input::split_rows(
+                    &data,
+                    0,
+                    &sizes,
+                    model.strategy.replica_devices(),
+                );
                 let once = split.unwrap();
                 model.strategy.run(&step, Some(once.clone())).unwrap();
                 let before = (metrics.export().unwrap(), others.export().unwrap());

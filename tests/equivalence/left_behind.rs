@@ -1,17 +1,17 @@
 //! A check leaves everything as it was.
 
-use umbo::collectives::Assignment;
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{Optimizer, apply};
+use umbo_core::collectives::Assignment;
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{Optimizer, apply};
 
 use crate::setup::*;
 
 /// One whole step, of which nothing has been applied.
 fn step(model: &Model, rows: &[Row]) {
-    let batch = umbo::input::split_rows(
+    let batch = umbo_core::input::split_rows(
         &batch_of(rows),
         0,
-        &umbo::input::part_sizes(rows.len(), model.strategy.num_replicas()),
+        &umbo_core::input::part_sizes(rows.len(), model.strategy.num_replicas()),
         model.strategy.replica_devices(),
     );
     let run = |context: &ReplicaContext| {
@@ -85,7 +85,7 @@ fn accumulated_runs_stay() {
             devices,
             variables,
             LossReduction::Sum,
-            umbo::optimizer::GradientsOptions { accumulation_steps: 2, ..Default::default() },
+            umbo_core::optimizer::GradientsOptions { accumulation_steps: 2, ..Default::default() },
         );
         let model = Model { strategy, gradients: gradients.unwrap() };
         let optimizer = Optimizer::new(model.strategy.id(), Box::new(Sgd), 0.5).unwrap();

@@ -4,17 +4,17 @@
 pub use std::sync::atomic::{AtomicUsize, Ordering};
 pub use std::sync::{Arc, Mutex};
 
-pub use umbo::device::DeviceId;
-pub use umbo::equivalence::{CheckOptions, Finding, Report, Subject, Verdict, check};
-pub use umbo::error::{Error, Result, Status};
-pub use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction};
-pub use umbo::strategy::metrics::Metric;
-pub use umbo::strategy::replica_context::BatchPosition;
-pub use umbo::strategy::variables::{self, Initial};
-pub use umbo::strategy::{ReplicaContext, Strategy};
-pub use umbo::tensor::{DType, Element, Shape, Tensor};
-pub use umbo::values::Value;
-pub use umbo::values::variable::{Aggregation, Variable};
+pub use umbo_core::device::DeviceId;
+pub use umbo_core::equivalence::{CheckOptions, Finding, Report, Subject, Verdict, check};
+pub use umbo_core::error::{Error, Result, Status};
+pub use umbo_core::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction};
+pub use umbo_core::strategy::metrics::Metric;
+pub use umbo_core::strategy::replica_context::BatchPosition;
+pub use umbo_core::strategy::variables::{self, Initial};
+pub use umbo_core::strategy::{ReplicaContext, Strategy};
+pub use umbo_core::tensor::{DType, Element, Shape, Tensor};
+pub use umbo_core::values::Value;
+pub use umbo_core::values::variable::{Aggregation, Variable};
 
 pub type Row = [f32; 2];
 
@@ -30,11 +30,11 @@ pub fn strategy_that(replicas: usize, strict: bool) -> Strategy {
         None => (replicas, 0),
         Some(_) => (replicas.div_ceil(2), replicas),
     };
-    let options = umbo::strategy::Options {
+    let options = umbo_core::strategy::Options {
         cpu_replicas,
         replicas_in_sync,
         strict,
-        ..umbo::strategy::Options::default()
+        ..umbo_core::strategy::Options::default()
     };
     Strategy::new(&options).unwrap()
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::setup::{Model, SHARES};
-use umbo::optimizer::LossReduction;
+use umbo_core::optimizer::LossReduction;
 
 #[test]
 fn the_check_says_the_same_of_replicas_that_share_devices() {

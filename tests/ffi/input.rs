@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::calls::{last_message, made, ok, refused};
-use umbo::ffi::*;
+use umbo::*;
 
 use super::{alone, pass};
 

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use umbo::ffi::umbo_status;
+use umbo::umbo_status;
 
 /// Begins a pass.
 ///
@@ -11,7 +11,7 @@ use umbo::ffi::umbo_status;
 pub unsafe fn begin(pass: *mut *mut c_void) -> umbo_status {
     // SAFETY: the caller's promise.
     unsafe { *pass = Box::into_raw(Box::new(0usize)).cast() };
-    umbo::ffi::UMBO_OK
+    umbo::UMBO_OK
 }
 
 /// How many elements it has given.

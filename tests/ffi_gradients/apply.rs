@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use umbo::ffi::*;
+use umbo::*;
 
 use crate::setup::*;
 

@@ -3,7 +3,7 @@
 use std::mem;
 use std::ptr;
 
-use umbo::ffi::*;
+use umbo::*;
 
 use crate::setup::*;
 

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::mem;
 use std::ptr;
 
-use umbo::ffi::*;
+use umbo::*;
 
 use crate::setup::*;
 

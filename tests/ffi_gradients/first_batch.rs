@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo::ffi::*;
+use umbo::*;
 
 use crate::distributed::{batches, next, rows};
 use crate::setup::*;

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::mem;
 use std::ptr;
 
-use umbo::ffi::*;
+use umbo::*;
 
 pub use crate::calls::{last_message, made, ok, refused};
 

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use umbo::ffi::*;
+use umbo::*;
 
 use crate::distributed::batches;
 use crate::setup::*;

@@ -1,7 +1,7 @@
 //! Descriptions of variables as most tests want them.
 
-use umbo::strategy::variables::NewVariable;
-use umbo::values::variable::{Aggregation, Synchronization};
+use umbo_core::strategy::variables::NewVariable;
+use umbo_core::values::variable::{Aggregation, Synchronization};
 
 /// One that says nothing of training and synchronisation.
 pub fn new_variable(name: &str, aggregation: Aggregation) -> NewVariable {

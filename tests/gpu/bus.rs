@@ -2,11 +2,13 @@
 
 use fake_cuda::Control;
 use fake_cuda::harness::under_driver;
-use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply};
-use umbo::strategy::variables::refreshed_copy;
-use umbo::tensor::DType;
-use umbo::values::variable::Aggregation;
+use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::{
+    GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply,
+};
+use umbo_core::strategy::variables::refreshed_copy;
+use umbo_core::tensor::DType;
+use umbo_core::values::variable::Aggregation;
 
 use super::strategy::{strategy_on, variable};
 use super::*;
@@ -50,7 +52,7 @@ fn bytes_of_a_step(
     let gradients = gradients.unwrap();
     let rule = Momentum::new(0.5, false).unwrap();
     let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.125).unwrap();
-    let step = |context: &umbo::strategy::ReplicaContext| {
+    let step = |context: &umbo_core::strategy::ReplicaContext| {
         let buffer = gradients.view_in(context, 0, GradientMode::Overwrite)?;
         // The gradient is the weights, in its type, by work of the program's on the card. They are asked for
         // twice, and come once.

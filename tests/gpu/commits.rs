@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use fake_cuda::harness::under_driver;
-use umbo::device::cuda::gpu::release_kept;
-use umbo::optimizer::apply;
-use umbo::strategy::commit::CommitAction;
-use umbo::strategy::merge::{MergeCall, Operation};
-use umbo::strategy::{ReplicaContext, Strategy};
+use umbo_core::device::cuda::gpu::release_kept;
+use umbo_core::optimizer::apply;
+use umbo_core::strategy::commit::CommitAction;
+use umbo_core::strategy::merge::{MergeCall, Operation};
+use umbo_core::strategy::{ReplicaContext, Strategy};
 
 use super::optimizers::{Case, STEPS, Training, cases, rule};
 use super::*;

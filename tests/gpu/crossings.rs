@@ -1,10 +1,10 @@
 //! Where GPUs meet gradients that are lent.
 
 use fake_cuda::harness::under_driver;
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
-use umbo::strategy::variables;
-use umbo::values::variable::Aggregation;
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
+use umbo_core::strategy::variables;
+use umbo_core::values::variable::Aggregation;
 
 use super::strategy::{Place, strategy_of, variable};
 use super::*;
@@ -38,7 +38,7 @@ fn gradients_are_lent_where_the_replica_computes() {
         .unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();
         for step in 1..=3 {
-            let callback = |context: &umbo::strategy::ReplicaContext| {
+            let callback = |context: &umbo_core::strategy::ReplicaContext| {
                 let own = [(step * (context.replica() + 1)) as f32, -1.0];
                 let elsewhere = if context.device().is_host_memory() { gpu(0) } else { HOST };
                 refused(

@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fake_cuda::harness::under_driver;
-use umbo::collectives::copy_to;
-use umbo::tensor::dlpack::{self, Legacy, ManagedForm, Versioned};
+use umbo_core::collectives::copy_to;
+use umbo_core::tensor::dlpack::{self, Legacy, ManagedForm, Versioned};
 
 use super::*;
 

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 
 use fake_cuda::harness::under_driver;
 use half::bf16;
-use umbo::collectives::ReduceOp;
-use umbo::equivalence::{self, Report, Subject, Verdict};
-use umbo::optimizer::{GradientMode, Gradients, LossReduction};
-use umbo::strategy::variables::{self, Initial};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::{DType, Element};
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::collectives::ReduceOp;
+use umbo_core::equivalence::{self, Report, Subject, Verdict};
+use umbo_core::optimizer::{GradientMode, Gradients, LossReduction};
+use umbo_core::strategy::variables::{self, Initial};
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::tensor::{DType, Element};
+use umbo_core::values::Value;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::fresh::new_variable;
 use super::strategy::{Place, options_of};

@@ -4,7 +4,7 @@ use std::ptr;
 
 use cudarc::driver::{result, sys};
 use fake_cuda::harness::under_driver;
-use umbo::device::cuda::external::{check_pool, check_stream};
+use umbo_core::device::cuda::external::{check_pool, check_stream};
 
 use super::*;
 

@@ -1,12 +1,12 @@
 //! Calls of the driver that fail: every one in turn, and cards that are lost.
 
 use fake_cuda::harness::under_driver;
-use umbo::collectives::Assignment;
-use umbo::optimizer::adam::Adam;
-use umbo::strategy::ReplicaContext;
-use umbo::strategy::variables::{assign, read};
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::collectives::Assignment;
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::strategy::ReplicaContext;
+use umbo_core::strategy::variables::{assign, read};
+use umbo_core::values::Value;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::strategy::{strategy_on, variable};
 use super::*;

@@ -3,11 +3,11 @@
 use fake_cuda::harness::under_driver;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use umbo::input::{
+use umbo_core::input::{
     Dataset, DistributeOptions, MapOptions, PassIterator, Splitting, deal, distribute,
 };
-use umbo::tensor::DType;
-use umbo::values::Value;
+use umbo_core::tensor::DType;
+use umbo_core::values::Value;
 
 use super::*;
 

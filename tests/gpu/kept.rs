@@ -1,9 +1,9 @@
 //! Memory that GPUs keep to use it again goes back.
 
 use fake_cuda::harness::under_driver;
-use umbo::collectives::copy_to;
-use umbo::ffi::library::umbo_shutdown;
-use umbo::ffi::status::UMBO_OK;
+use umbo::library::umbo_shutdown;
+use umbo::status::UMBO_OK;
+use umbo_core::collectives::copy_to;
 
 use super::*;
 

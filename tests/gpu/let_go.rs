@@ -2,10 +2,10 @@
 //! its source may be freed and written at once.
 
 use fake_cuda::harness::under_driver;
-use umbo::collectives::{self, Assignment, ReduceOp, copy_to};
-use umbo::strategy::variables::{self, assign};
-use umbo::values::Value;
-use umbo::values::variable::Aggregation;
+use umbo_core::collectives::{self, Assignment, ReduceOp, copy_to};
+use umbo_core::strategy::variables::{self, assign};
+use umbo_core::values::Value;
+use umbo_core::values::variable::Aggregation;
 
 use super::strategy::{strategy_on, variable};
 use super::*;
@@ -46,7 +46,7 @@ const ALL: [(&str, Moves); 8] = [
         let strategy = strategy_on(&[&to.to_string()], &source.device().to_string())?;
         let held = variable(&strategy, Aggregation::None, &[4.0; ELEMENTS])?;
         assign(&held, Assignment::Assign, &Value::Tensor(source))?;
-        let reads = |context: &umbo::strategy::ReplicaContext| {
+        let reads = |context: &umbo_core::strategy::ReplicaContext| {
             // SAFETY: nobody assigns meanwhile, and nothing is read.
             unsafe { variables::refreshed_copy(Some(context), &held, held.dtype()) }?;
             Ok(None)

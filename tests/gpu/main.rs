@@ -36,9 +36,9 @@ mod training;
 mod views;
 
 use fake_cuda::Control;
-use umbo::device::{DeviceId, DeviceKind, registry};
-use umbo::error::{Error, Result, Status};
-use umbo::tensor::{Shape, Tensor};
+use umbo_core::device::{DeviceId, DeviceKind, registry};
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::tensor::{Shape, Tensor};
 
 const HOST: DeviceId = DeviceId::HOST;
 

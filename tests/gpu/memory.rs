@@ -1,10 +1,10 @@
 //! Tensors in memory of GPUs.
 
 use fake_cuda::harness::under_driver;
-use umbo::checkpoint::arrays;
-use umbo::collectives::{self, ReduceOp, combine_into, copy_to};
-use umbo::device::registry;
-use umbo::tensor::DType;
+use umbo_core::checkpoint::arrays;
+use umbo_core::collectives::{self, ReduceOp, combine_into, copy_to};
+use umbo_core::device::registry;
+use umbo_core::tensor::DType;
 
 use super::*;
 

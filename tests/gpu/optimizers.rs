@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use fake_cuda::harness::under_driver;
-use umbo::optimizer::reduced::reduced;
-use umbo::optimizer::rule::WeightDecay;
-use umbo::optimizer::{
+use umbo_core::optimizer::reduced::reduced;
+use umbo_core::optimizer::rule::WeightDecay;
+use umbo_core::optimizer::{
     Applied, ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling,
     NonFinite, Optimizer, Settings, UpdateRule, apply_with,
 };
-use umbo::strategy::variables::{self, Initial};
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::tensor::DType;
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::strategy::variables::{self, Initial};
+use umbo_core::strategy::{ReplicaContext, Strategy};
+use umbo_core::tensor::DType;
+use umbo_core::values::Value;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::fresh::new_variable;
 use super::own_rules::own;

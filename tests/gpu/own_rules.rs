@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fake_cuda::harness::under_driver;
-use umbo::kernels::cuda::{self, GpuUpdate, Gradient, on_gpu};
-use umbo::kernels::update::tiles::Tile;
-use umbo::kernels::update::weighted_sum::Clipping;
-use umbo::optimizer::custom::Custom;
-use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::rule::{CustomUpdate, QueueUpdate, Rates, Slot, WeightDecay};
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, UpdateRule, apply};
-use umbo::strategy::ReplicaContext;
-use umbo::tensor::DType;
+use umbo_core::kernels::cuda::{self, GpuUpdate, Gradient, on_gpu};
+use umbo_core::kernels::update::tiles::Tile;
+use umbo_core::kernels::update::weighted_sum::Clipping;
+use umbo_core::optimizer::custom::Custom;
+use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::rule::{CustomUpdate, QueueUpdate, Rates, Slot, WeightDecay};
+use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, UpdateRule, apply};
+use umbo_core::strategy::ReplicaContext;
+use umbo_core::tensor::DType;
 
 use super::scene::through_host::through_host;
 use super::strategy::strategy_on;

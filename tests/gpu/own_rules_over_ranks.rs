@@ -2,9 +2,9 @@
 //! have the bits of CPUs is tested with the built-in rules.
 
 use fake_cuda::harness::under_driver;
-use umbo::optimizer::apply;
-use umbo::optimizer::rule::{QueueUpdate, WeightDecay};
-use umbo::strategy::{ReplicaContext, Strategy};
+use umbo_core::optimizer::apply;
+use umbo_core::optimizer::rule::{QueueUpdate, WeightDecay};
+use umbo_core::strategy::{ReplicaContext, Strategy};
 
 use super::on_gpus::let_engines_move_memory_of_gpus;
 use super::optimizers::{Case, STEPS, Training, cases};

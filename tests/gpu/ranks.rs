@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use fake_cuda::harness::under_driver;
-use umbo::cluster::communicator::Communicator;
-use umbo::error::Error;
-use umbo::strategy::{Options, Strategy};
+use umbo_core::cluster::communicator::Communicator;
+use umbo_core::error::Error;
+use umbo_core::strategy::{Options, Strategy};
 
 use super::engine::{self, Rank};
 use super::on_gpus::let_engines_move_memory_of_gpus;

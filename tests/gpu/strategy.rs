@@ -1,10 +1,10 @@
 //! Strategies whose replicas compute on GPUs.
 
 use fake_cuda::harness::under_driver;
-use umbo::observe::log::{self, Level};
-use umbo::strategy::variables::{self, Initial};
-use umbo::strategy::{Options, Strategy};
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::observe::log::{self, Level};
+use umbo_core::strategy::variables::{self, Initial};
+use umbo_core::strategy::{Options, Strategy};
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::fresh::new_variable;
 use super::*;

@@ -4,14 +4,16 @@
 use std::sync::{Arc, Mutex};
 
 use fake_cuda::harness::under_driver;
-use umbo::collectives::Assignment;
-use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply};
-use umbo::strategy::variables::{self, Initial, assign, refreshed_copy};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::{DType, Layout};
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::collectives::Assignment;
+use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::{
+    GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply,
+};
+use umbo_core::strategy::variables::{self, Initial, assign, refreshed_copy};
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::tensor::{DType, Layout};
+use umbo_core::values::Value;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::fresh::new_variable;
 use super::strategy::{Place, options_of};

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use fake_cuda::harness::under_driver;
 use serde_json::Value as Json;
-use umbo::observe::summary::ReplicaTimes;
-use umbo::observe::{Phase, trace};
-use umbo::optimizer::adam::Adam;
-use umbo::strategy::{ReplicaContext, Strategy};
+use umbo_core::observe::summary::ReplicaTimes;
+use umbo_core::observe::{Phase, trace};
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::strategy::{ReplicaContext, Strategy};
 
 use super::strategy::{Place, strategy_of};
 use super::training::Training;

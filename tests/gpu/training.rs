@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, UpdateRule, apply};
-use umbo::strategy::variables::{read, refreshed_copy};
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, UpdateRule, apply};
+use umbo_core::strategy::variables::{read, refreshed_copy};
+use umbo_core::strategy::{ReplicaContext, Strategy};
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::strategy::variable;
 use super::*;

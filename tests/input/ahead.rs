@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use umbo::device::DeviceId;
-use umbo::error::Result;
-use umbo::input::{
+use umbo_core::device::DeviceId;
+use umbo_core::error::Result;
+use umbo_core::input::{
     Dataset, DistributeOptions, FilesOptions, Generator, MapOptions, PassIterator, ShuffleOptions,
     distribute,
 };
-use umbo::values::Value;
+use umbo_core::values::Value;
 
 use crate::common::{ints, numbers};
 use crate::plan::{Counter, scalars};
@@ -71,7 +71,7 @@ fn made(source: Source, ops: &[Op], draw: &Arc<Draw>) -> Dataset {
         Source::Files => {
             let options =
                 FilesOptions { files_at_once: 2, shuffle_files: Some(3), ..Default::default() };
-            let open = |file: umbo::input::File<'_>| {
+            let open = |file: umbo_core::input::File<'_>| {
                 let first = 10 * file.number as i64;
                 Dataset::range(first, first + 2, 1)?.shuffle(&ShuffleOptions::default())
             };

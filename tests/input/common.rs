@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use umbo::device::DeviceId;
-use umbo::error::{Error, Result, Status};
-use umbo::input::{Dataset, PassIterator};
-use umbo::tensor::{DType, Element, Shape, Tensor};
-use umbo::values::Value;
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::input::{Dataset, PassIterator};
+use umbo_core::tensor::{DType, Element, Shape, Tensor};
+use umbo_core::values::Value;
 
 /// An int32 tensor of 0, 1, 2, ... in this shape.
 pub fn counting(shape: &[usize]) -> Tensor {

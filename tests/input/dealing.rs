@@ -1,16 +1,16 @@
 //! Elements dealt out to replicas, balanced splitting, and the options of distribution.
 
 use crate::common::{all, counting, fails, ints, numbers, parts, read, rest};
-use umbo::device::{DeviceId, DeviceKind};
-use umbo::error::{Error, Status};
-use umbo::input::{
+use umbo_core::device::{DeviceId, DeviceKind};
+use umbo_core::error::{Error, Status};
+use umbo_core::input::{
     Cardinality, Dataset, DistributeOptions, DistributedDataset, ElementSpec, LeafSpec, Sharding,
     Splitting, deal, distribute, distribute_dataset, make_numpy_dataset,
 };
-use umbo::strategy::Strategy;
-use umbo::strategy::central_storage::Options;
-use umbo::tensor::DType;
-use umbo::values::Value;
+use umbo_core::strategy::Strategy;
+use umbo_core::strategy::central_storage::Options;
+use umbo_core::tensor::DType;
+use umbo_core::values::Value;
 
 fn devices(count: usize) -> Vec<DeviceId> {
     (0..count as u32).map(DeviceId::cpu).collect()
@@ -327,7 +327,7 @@ fn arrays_are_copied_by_a_numpy_dataset() {
         all(&make_numpy_dataset(&strategy, &Value::Tensor(counting(&[2]))).unwrap()),
         [[0], [1]]
     );
-    let in_replica = |_: &umbo::strategy::ReplicaContext| {
+    let in_replica = |_: &umbo_core::strategy::ReplicaContext| {
         make_numpy_dataset(&strategy, &Value::Tensor(counting(&[2]))).map(|_| None)
     };
     fails(

@@ -2,12 +2,12 @@
 
 use crate::common::{all, counting, fails, numbers, parts, rest};
 use proptest::prelude::*;
-use umbo::device::{DeviceId, DeviceKind, registry};
-use umbo::error::Status;
-use umbo::input::{
+use umbo_core::device::{DeviceId, DeviceKind, registry};
+use umbo_core::error::Status;
+use umbo_core::input::{
     Dataset, DistributeOptions, DistributedDataset, ShuffleOptions, Splitting, distribute,
 };
-use umbo::values::Value;
+use umbo_core::values::Value;
 
 fn devices(count: usize) -> Vec<DeviceId> {
     (0..count as u32).map(DeviceId::cpu).collect()

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use umbo::device::DeviceId;
-use umbo::error::{Error, Result, Status};
-use umbo::input::{Cardinality, Dataset, File, FilesOptions, MapOptions, ShuffleOptions};
-use umbo::tensor::{Shape, Tensor};
-use umbo::values::Value;
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::input::{Cardinality, Dataset, File, FilesOptions, MapOptions, ShuffleOptions};
+use umbo_core::tensor::{Shape, Tensor};
+use umbo_core::values::Value;
 
 use crate::common::{all, fails, ints, numbers, rest};
 

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use crate::common::{Temporary, fails, read, rest};
 use flate2::{Compression, write::GzEncoder};
-use umbo::error::{Result, Status};
-use umbo::input::{Dataset, ShuffleOptions};
-use umbo::tensor::{DType, Element};
+use umbo_core::error::{Result, Status};
+use umbo_core::input::{Dataset, ShuffleOptions};
+use umbo_core::tensor::{DType, Element};
 
 fn idx(code: u8, sizes: &[u32], data: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0, 0, code, sizes.len() as u8];

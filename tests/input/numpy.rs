@@ -5,10 +5,10 @@ use std::path::Path;
 
 use crate::common::{Temporary, fails, read, rest};
 use half::{bf16, f16};
-use umbo::error::{Result, Status};
-use umbo::input::Dataset;
-use umbo::tensor::{DType, Element};
-use umbo::values::Value;
+use umbo_core::error::{Result, Status};
+use umbo_core::input::Dataset;
+use umbo_core::tensor::{DType, Element};
+use umbo_core::values::Value;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
@@ -296,7 +296,7 @@ fn other_entries_of_an_archive_are_ignored() {
     ];
     let file = Temporary::new("others.npz", &archive(&entries, CompressionMethod::Deflated));
     for (name, number) in [("x", 1.0), ("y", 2.0)] {
-        let array = umbo::checkpoint::arrays::load_npz(&file.0, name).unwrap();
+        let array = umbo_core::checkpoint::arrays::load_npz(&file.0, name).unwrap();
         assert_eq!(array.to_vec::<f32>().unwrap(), [f32::from_le_bytes(f32_bytes(number as u8))]);
         npz(&file.0, Some(&[name])).unwrap();
     }

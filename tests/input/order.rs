@@ -1,7 +1,7 @@
 //! Which elements come when: take, skip, repeat, batch, shuffle, passes.
 
 use crate::common::{all, ints, numbers, rest};
-use umbo::input::{Dataset, ShuffleOptions};
+use umbo_core::input::{Dataset, ShuffleOptions};
 
 fn seeded(seed: u64) -> ShuffleOptions {
     ShuffleOptions { seed, ..Default::default() }

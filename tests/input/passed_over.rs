@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use proptest::prelude::*;
-use umbo::error::{Error, Status};
-use umbo::input::{Dataset, File, FilesOptions, MapOptions, PassIterator, ShuffleOptions};
-use umbo::tensor::Tensor;
-use umbo::values::Value;
+use umbo_core::error::{Error, Status};
+use umbo_core::input::{Dataset, File, FilesOptions, MapOptions, PassIterator, ShuffleOptions};
+use umbo_core::tensor::Tensor;
+use umbo_core::values::Value;
 
 use crate::common::fails;
 
@@ -369,12 +369,12 @@ fn inputs_that_have_not_all_begun_give_nothing() {
         next: i64,
         resets: Arc<AtomicU32>,
     }
-    impl umbo::input::Generator for Counter {
-        fn next(&mut self) -> umbo::error::Result<Option<Value>> {
+    impl umbo_core::input::Generator for Counter {
+        fn next(&mut self) -> umbo_core::error::Result<Option<Value>> {
             self.next += 1;
             Ok(Some(Value::Tensor(Tensor::scalar(self.next - 1)?)))
         }
-        fn reset(&mut self) -> umbo::error::Result<()> {
+        fn reset(&mut self) -> umbo_core::error::Result<()> {
             if self.resets.fetch_add(1, Ordering::Relaxed) == 0 {
                 return Err(Error::Unavailable("the server is away".into()));
             }

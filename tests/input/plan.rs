@@ -3,14 +3,14 @@
 use std::fmt::Write;
 
 use proptest::prelude::*;
-use umbo::device::DeviceId;
-use umbo::error::{Error, Result};
-use umbo::input::{
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Result};
+use umbo_core::input::{
     Dataset, DistributeOptions, ElementSpec, File, FilesOptions, Generator, LeafSpec, MapOptions,
     PassIterator, ShuffleOptions, Splitting, deal, distribute,
 };
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::Value;
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::Value;
 
 /// A pipeline, from which a dataset can be made as often as processes would make it.
 #[derive(Clone, Debug)]

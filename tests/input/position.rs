@@ -7,12 +7,12 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
-use umbo::device::DeviceId;
-use umbo::error::{Error, Status};
-use umbo::input::{
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Status};
+use umbo_core::input::{
     Dataset, DistributeOptions, MapOptions, PassIterator, ShuffleOptions, distribute,
 };
-use umbo::values::Value;
+use umbo_core::values::Value;
 
 use crate::common::{all, fails, ints, numbers, rest};
 use crate::plan::{Counter, Delivery, deliveries, plans, scalars, words};

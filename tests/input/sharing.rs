@@ -7,11 +7,11 @@ use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::common::{all, fails, ints, numbers};
-use umbo::error::{Result, Status};
-use umbo::input::ShuffleOptions;
-use umbo::input::{Dataset, ElementSpec, Generator, LeafSpec, MapOptions, PassIterator};
-use umbo::tensor::{DType, Tensor};
-use umbo::values::Value;
+use umbo_core::error::{Result, Status};
+use umbo_core::input::ShuffleOptions;
+use umbo_core::input::{Dataset, ElementSpec, Generator, LeafSpec, MapOptions, PassIterator};
+use umbo_core::tensor::{DType, Tensor};
+use umbo_core::values::Value;
 
 /// Runs `body` on a thread of its own and fails if it does not end.
 fn ends<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {

@@ -7,11 +7,11 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::common::{fails, numbers};
-use umbo::device::DeviceId;
-use umbo::error::{Error, Status};
-use umbo::input::{Dataset, PassIterator, ShuffleOptions};
-use umbo::tensor::{Shape, Tensor};
-use umbo::values::Value;
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Status};
+use umbo_core::input::{Dataset, PassIterator, ShuffleOptions};
+use umbo_core::tensor::{Shape, Tensor};
+use umbo_core::values::Value;
 
 /// All numbers of an element.
 fn flat(element: &Value, to: &mut Vec<i64>) {
@@ -206,7 +206,7 @@ fn shuffles_know_how_many_rounds_were_left_out() {
 /// The thread that makes elements ahead leaves them out for years.
 #[test]
 fn an_iterator_is_released_while_its_thread_leaves_out_elements() {
-    let options = umbo::input::MapOptions { parallel_calls: 0, element_spec: None };
+    let options = umbo_core::input::MapOptions { parallel_calls: 0, element_spec: None };
     let (begun, has_begun) = std::sync::mpsc::channel();
     let function = move |element: &Value| {
         begun.send(()).unwrap();
@@ -240,7 +240,7 @@ fn what_a_function_makes_is_made_and_may_fail() {
                 _ => Ok(element.clone()),
             }
         };
-        let options = umbo::input::MapOptions { parallel_calls, element_spec: None };
+        let options = umbo_core::input::MapOptions { parallel_calls, element_spec: None };
         let mapped = Dataset::range(0, 12, 1).unwrap().map(function, options).unwrap();
         for dataset in [mapped.skip(5).unwrap(), mapped.shard(6, 5).unwrap()] {
             calls.store(0, Ordering::Relaxed);

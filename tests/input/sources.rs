@@ -1,11 +1,11 @@
 //! Tensor slices, structures, element specs.
 
 use crate::common::{all, counting, fails, ints, numbers, read, rest};
-use umbo::device::DeviceId;
-use umbo::error::Status;
-use umbo::input::{Cardinality, Dataset, ElementSpec, LeafSpec, ShuffleOptions};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::Value;
+use umbo_core::device::DeviceId;
+use umbo_core::error::Status;
+use umbo_core::input::{Cardinality, Dataset, ElementSpec, LeafSpec, ShuffleOptions};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::Value;
 
 fn leaf(dtype: DType, shape: &[Option<usize>]) -> ElementSpec {
     ElementSpec::Leaf(LeafSpec { dtype, shape: shape.to_vec() })

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::{all, counting, fails, ints, numbers, rest};
-use umbo::device::DeviceId;
-use umbo::error::{Error, Result, Status};
-use umbo::input::{
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::input::{
     Cardinality, Dataset, ElementSpec, Generator, LeafSpec, MapOptions, ShuffleOptions,
 };
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::Value;
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::Value;
 
 fn leaf(shape: &[Option<usize>]) -> ElementSpec {
     ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: shape.to_vec() })

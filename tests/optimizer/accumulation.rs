@@ -1,8 +1,8 @@
 //! Runs that are accumulated: the bits of their sum, and windows that end early.
 
-use umbo::optimizer::LossReduction::{GlobalMean, Mean, Sum};
-use umbo::optimizer::{ApplyOptions, Gradients, Settings};
-use umbo::strategy::commit::StepParticipant;
+use umbo_core::optimizer::LossReduction::{GlobalMean, Mean, Sum};
+use umbo_core::optimizer::{ApplyOptions, Gradients, Settings};
+use umbo_core::strategy::commit::StepParticipant;
 
 use crate::plain::Noise;
 use crate::setup::*;
@@ -24,7 +24,7 @@ fn accumulated_runs_have_the_bits_of_one_run() {
                 &devices(replicas),
                 vec![variable.clone()],
                 reduction,
-                umbo::optimizer::GradientsOptions {
+                umbo_core::optimizer::GradientsOptions {
                     accumulation_steps: runs as u64,
                     ..Default::default()
                 },
@@ -64,7 +64,7 @@ fn flush_updates_with_what_there_is() {
         &devices(1),
         variables,
         Sum,
-        umbo::optimizer::GradientsOptions { accumulation_steps: 4, ..Default::default() },
+        umbo_core::optimizer::GradientsOptions { accumulation_steps: 4, ..Default::default() },
     )
     .unwrap();
     let optimizer = optimizer("sgd", 1.0);
@@ -95,7 +95,7 @@ fn flush_needs_no_run_of_its_own() {
     let optimizer = optimizer("sgd", 1.0);
     let flush = ApplyOptions { flush: true, measure_norm: false };
     let early = apply_with(&optimizer, &gradients, flush);
-    refusal(early, umbo::error::Status::FailedPrecondition);
+    refusal(early, umbo_core::error::Status::FailedPrecondition);
     for number in 1..=2 {
         overwrite(&gradients, number, 0, 0, &[number as f32]);
         add_rows(&gradients, number, 0, 1, &[1], &[1.0f32, 2.0]);
@@ -112,7 +112,7 @@ fn flush_needs_no_run_of_its_own() {
     assert_eq!(value::<f32>(&dense), [-1.5]);
     assert_eq!(value::<f32>(&rows), [0.0, 0.0, -1.0, -2.0]);
     let again = apply_with(&optimizer, &gradients, flush);
-    let message = refusal(again, umbo::error::Status::FailedPrecondition);
+    let message = refusal(again, umbo_core::error::Status::FailedPrecondition);
     assert!(message.contains("have been applied"), "{message}");
     assert_eq!(value::<f32>(&dense), [-1.5]);
 }

@@ -2,13 +2,13 @@
 
 use std::thread;
 
-use umbo::device::DeviceId;
-use umbo::executor::workers;
-use umbo::kernels::instruction_set::Instructions;
-use umbo::optimizer::GradientMode::Overwrite;
-use umbo::optimizer::LossReduction::Mean;
-use umbo::strategy::commit::StepParticipant;
-use umbo::tensor::{Element, Shape, Tensor};
+use umbo_core::device::DeviceId;
+use umbo_core::executor::workers;
+use umbo_core::kernels::instruction_set::Instructions;
+use umbo_core::optimizer::GradientMode::Overwrite;
+use umbo_core::optimizer::LossReduction::Mean;
+use umbo_core::strategy::commit::StepParticipant;
+use umbo_core::tensor::{Element, Shape, Tensor};
 
 use crate::sets::same_in_every_set;
 use crate::setup::*;

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use umbo::error::Status;
-use umbo::optimizer::GradientMode::{Add, Overwrite};
-use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
-use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{
+use umbo_core::error::Status;
+use umbo_core::optimizer::GradientMode::{Add, Overwrite};
+use umbo_core::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
+use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{
     ApplyAction, ApplyOptions, Gradients, LossScaling, NonFinite, Optimizer, Settings, UpdateRule,
 };
-use umbo::strategy::commit::{CommitAction, StepParticipant};
+use umbo_core::strategy::commit::{CommitAction, StepParticipant};
 
 use crate::setup::*;
 
@@ -347,7 +347,7 @@ fn accumulated_runs_are_finite() {
         &devices(1),
         vec![variable.clone()],
         Sum,
-        umbo::optimizer::GradientsOptions { accumulation_steps: 2, ..Default::default() },
+        umbo_core::optimizer::GradientsOptions { accumulation_steps: 2, ..Default::default() },
     )
     .unwrap();
     let optimizer = optimizer("sgd", 1.0);

@@ -6,25 +6,25 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use half::{bf16, f16};
-use umbo::collectives::Assignment;
-use umbo::device::DeviceId;
-use umbo::error::{Error, Result, Status};
-use umbo::executor::workers;
-use umbo::kernels::streaming;
-use umbo::optimizer::LossReduction::{Mean, Sum};
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{
+use umbo_core::collectives::Assignment;
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::executor::workers;
+use umbo_core::kernels::streaming;
+use umbo_core::optimizer::LossReduction::{Mean, Sum};
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{
     self, ApplyAction, ApplyOptions, GradientMode, Gradients, GradientsOptions, NonFinite,
     Optimizer, Settings,
 };
-use umbo::strategy::commit::{CommitAction, StepParticipant};
-use umbo::strategy::variables::{self, Initial, assign};
-use umbo::strategy::writing::{ScatterOp, scatter};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::Value;
-use umbo::values::buffer::{COPY_DTYPES, is_readable_as};
-use umbo::values::variable::{Aggregation, Keeper, Variable};
+use umbo_core::strategy::commit::{CommitAction, StepParticipant};
+use umbo_core::strategy::variables::{self, Initial, assign};
+use umbo_core::strategy::writing::{ScatterOp, scatter};
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::Value;
+use umbo_core::values::buffer::{COPY_DTYPES, is_readable_as};
+use umbo_core::values::variable::{Aggregation, Keeper, Variable};
 
 use crate::sets::same_in_every_set;
 use crate::setup::*;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use umbo::error::Status;
-use umbo::optimizer::LossReduction::Sum;
-use umbo::optimizer::adagrad::Adagrad;
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::{ApplyAction, Optimizer};
-use umbo::strategy::commit::CommitAction;
+use umbo_core::error::Status;
+use umbo_core::optimizer::LossReduction::Sum;
+use umbo_core::optimizer::adagrad::Adagrad;
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::{ApplyAction, Optimizer};
+use umbo_core::strategy::commit::CommitAction;
 
 use crate::setup::*;
 

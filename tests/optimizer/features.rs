@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use umbo::error::Status;
-use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
-use umbo::optimizer::{ApplyReport, LossScaling, NonFinite, Optimizer, Settings, VariableGroup};
-use umbo::strategy::commit::StepParticipant;
-use umbo::values::variable::Variable;
+use umbo_core::error::Status;
+use umbo_core::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
+use umbo_core::optimizer::{
+    ApplyReport, LossScaling, NonFinite, Optimizer, Settings, VariableGroup,
+};
+use umbo_core::strategy::commit::StepParticipant;
+use umbo_core::values::variable::Variable;
 
 use crate::setup::*;
 

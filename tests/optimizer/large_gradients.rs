@@ -1,7 +1,7 @@
 //! Finite gradients whose square is not finite, by every rule.
 
-use umbo::optimizer::LossReduction::Sum;
-use umbo::tensor::Element;
+use umbo_core::optimizer::LossReduction::Sum;
+use umbo_core::tensor::Element;
 
 use crate::plain::Plain;
 use crate::setup::*;

@@ -2,11 +2,11 @@
 //! that it has with the same numbers in float32.
 
 use half::{bf16, f16};
-use umbo::error::Status;
-use umbo::optimizer::LossReduction::Mean;
-use umbo::optimizer::{ApplyOptions, Gradients, GradientsOptions, NonFinite, Settings};
-use umbo::strategy::commit::StepParticipant;
-use umbo::tensor::{DType, Element};
+use umbo_core::error::Status;
+use umbo_core::optimizer::LossReduction::Mean;
+use umbo_core::optimizer::{ApplyOptions, Gradients, GradientsOptions, NonFinite, Settings};
+use umbo_core::strategy::commit::StepParticipant;
+use umbo_core::tensor::{DType, Element};
 
 use crate::sets::same_in_every_set;
 use crate::setup::*;

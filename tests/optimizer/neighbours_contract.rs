@@ -3,18 +3,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use umbo::device::DeviceId;
-use umbo::optimizer::GradientMode::Overwrite;
-use umbo::optimizer::LossReduction::Mean;
-use umbo::optimizer::saved::{OptimizerState, VariableState};
-use umbo::optimizer::{
+use umbo_core::device::DeviceId;
+use umbo_core::optimizer::GradientMode::Overwrite;
+use umbo_core::optimizer::LossReduction::Mean;
+use umbo_core::optimizer::saved::{OptimizerState, VariableState};
+use umbo_core::optimizer::{
     ApplyAction, ApplyReport, Gradients, GradientsOptions, LossScaling, NonFinite, Optimizer,
     Settings, VariableGroup,
 };
-use umbo::strategy::commit::{CommitAction, StepParticipant};
-use umbo::tensor::slab::Slab;
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::variable::Variable;
+use umbo_core::strategy::commit::{CommitAction, StepParticipant};
+use umbo_core::tensor::slab::Slab;
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::variable::Variable;
 
 use crate::features::CLIPPING;
 use crate::pairwise::pairwise;

@@ -1,6 +1,6 @@
 //! Numbers: N replicas against one.
 
-use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
+use umbo_core::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
 
 use crate::setup::*;
 
@@ -42,7 +42,7 @@ fn train(rule: &str, reduction: LossReduction, sizes: &[usize]) -> Vec<u32> {
         }
         let weights: Vec<f64> = sizes.iter().map(|&size| size as f64).collect();
         submit(&gradients, number, &weights);
-        umbo::strategy::commit::StepParticipant::commit(&*gradients, number);
+        umbo_core::strategy::commit::StepParticipant::commit(&*gradients, number);
         apply(&optimizer, &gradients).unwrap();
     }
     bits(&value(&variable))
@@ -93,7 +93,7 @@ fn adam_counts_updates_per_variable() {
             overwrite(&gradients, number, 0, 1, &[2.0f64]);
         }
         submit(&gradients, number, &[1.0]);
-        umbo::strategy::commit::StepParticipant::commit(&*gradients, number);
+        umbo_core::strategy::commit::StepParticipant::commit(&*gradients, number);
         apply(&optimizer, &gradients).unwrap();
     }
     assert!((value::<f64>(&seldom)[0] - 0.5).abs() < 1e-8);

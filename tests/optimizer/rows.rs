@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use umbo::optimizer::LossReduction::{GlobalMean, Mean, Sum};
-use umbo::optimizer::{ApplyReport, Gradients, LossScaling, Optimizer, Settings};
-use umbo::strategy::commit::StepParticipant;
-use umbo::tensor::Element;
-use umbo::values::variable::Variable;
+use umbo_core::optimizer::LossReduction::{GlobalMean, Mean, Sum};
+use umbo_core::optimizer::{ApplyReport, Gradients, LossScaling, Optimizer, Settings};
+use umbo_core::strategy::commit::StepParticipant;
+use umbo_core::tensor::Element;
+use umbo_core::values::variable::Variable;
 
 use crate::features::*;
 use crate::pairwise::pairwise;

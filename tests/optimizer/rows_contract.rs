@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use umbo::device::DeviceId;
-use umbo::error::Status;
-use umbo::optimizer::GradientMode::{Add, Overwrite};
-use umbo::optimizer::LossReduction::{GlobalMean, Sum};
-use umbo::optimizer::{
+use umbo_core::device::DeviceId;
+use umbo_core::error::Status;
+use umbo_core::optimizer::GradientMode::{Add, Overwrite};
+use umbo_core::optimizer::LossReduction::{GlobalMean, Sum};
+use umbo_core::optimizer::{
     ApplyAction, Gradients, GradientsOptions, Optimizer, Settings, VariableGroup,
 };
-use umbo::strategy::commit::{CommitAction, StepParticipant};
-use umbo::tensor::{DType, Element, Shape, Tensor};
-use umbo::values::indexed_slices::IndexedSlices;
-use umbo::values::variable::Variable;
+use umbo_core::strategy::commit::{CommitAction, StepParticipant};
+use umbo_core::tensor::{DType, Element, Shape, Tensor};
+use umbo_core::values::indexed_slices::IndexedSlices;
+use umbo_core::values::variable::Variable;
 
 use crate::setup::*;
 
@@ -33,7 +33,7 @@ fn finish(
     optimizer: &Arc<Optimizer>,
     step: u64,
     weights: &[f64],
-) -> umbo::optimizer::ApplyReport {
+) -> umbo_core::optimizer::ApplyReport {
     submit(gradients, step, weights);
     gradients.commit(step);
     apply(optimizer, gradients).unwrap()
@@ -274,7 +274,8 @@ fn the_choice_is_checked() {
 }
 
 fn tensor<T: Element>(values: &[T], sizes: &[usize]) -> Tensor {
-    Tensor::from_slice(values, Shape::new(sizes).unwrap(), umbo::device::DeviceId::HOST).unwrap()
+    Tensor::from_slice(values, Shape::new(sizes).unwrap(), umbo_core::device::DeviceId::HOST)
+        .unwrap()
 }
 
 #[test]

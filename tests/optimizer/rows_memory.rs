@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use umbo::device::DeviceId;
-use umbo::optimizer::LossReduction::Sum;
-use umbo::optimizer::Settings;
-use umbo::strategy::commit::StepParticipant;
-use umbo::tensor::{DType, Shape, Tensor};
+use umbo_core::device::DeviceId;
+use umbo_core::optimizer::LossReduction::Sum;
+use umbo_core::optimizer::Settings;
+use umbo_core::strategy::commit::StepParticipant;
+use umbo_core::tensor::{DType, Shape, Tensor};
 
 use crate::setup::*;
 

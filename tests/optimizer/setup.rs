@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, RwLock, Weak};
 
-use umbo::device::DeviceId;
-use umbo::error::{Error, Result};
-use umbo::optimizer::{
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Result};
+use umbo_core::optimizer::{
     ApplyAction, ApplyOptions, ApplyReport, GradientMode, Gradients, GradientsOptions,
     LossReduction, Optimizer,
 };
-use umbo::strategy::commit::{CommitAction, StepParticipant};
-use umbo::tensor::{Element, Shape, Tensor};
-use umbo::values::variable::{Aggregation, Keeper, Variable, VariableSpec};
+use umbo_core::strategy::commit::{CommitAction, StepParticipant};
+use umbo_core::tensor::{Element, Shape, Tensor};
+use umbo_core::values::variable::{Aggregation, Keeper, Variable, VariableSpec};
 
 pub use crate::rules::*;
 
@@ -196,7 +196,7 @@ pub fn apply_with(
 }
 
 /// The message of a refusal of this status.
-pub fn refusal<T: std::fmt::Debug>(result: Result<T>, status: umbo::error::Status) -> String {
+pub fn refusal<T: std::fmt::Debug>(result: Result<T>, status: umbo_core::error::Status) -> String {
     let error: Error = result.unwrap_err();
     assert_eq!(error.status(), status, "{error}");
     error.to_string()

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use umbo::optimizer::GradientMode::Add;
-use umbo::optimizer::LossReduction::Mean;
-use umbo::optimizer::{ApplyOptions, Gradients, LossScaling, Settings, VariableGroup};
-use umbo::strategy::commit::StepParticipant;
+use umbo_core::optimizer::GradientMode::Add;
+use umbo_core::optimizer::LossReduction::Mean;
+use umbo_core::optimizer::{ApplyOptions, Gradients, LossScaling, Settings, VariableGroup};
+use umbo_core::strategy::commit::StepParticipant;
 
 use crate::allocator::of_this_thread;
 use crate::setup::*;
@@ -22,7 +22,7 @@ fn steady_step_with_every_feature_allocates_nothing() {
             &devices(3),
             variables,
             Mean,
-            umbo::optimizer::GradientsOptions { accumulation_steps: 2, ..Default::default() },
+            umbo_core::optimizer::GradientsOptions { accumulation_steps: 2, ..Default::default() },
         )
         .unwrap();
         let optimizer = optimizer(rule, 0.5);

@@ -4,13 +4,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo::error::{Error, Result, Status};
-use umbo::kernels::update::pass::UpdatePass;
-use umbo::optimizer::LossReduction::Mean;
-use umbo::optimizer::rule::{Rates, Running, Scalars, Slot};
-use umbo::optimizer::{Gradients, LossScaling, Optimizer, Settings, UpdateRule, VariableGroup};
-use umbo::strategy::commit::StepParticipant;
-use umbo::values::variable::Variable;
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::kernels::update::pass::UpdatePass;
+use umbo_core::optimizer::LossReduction::Mean;
+use umbo_core::optimizer::rule::{Rates, Running, Scalars, Slot};
+use umbo_core::optimizer::{
+    Gradients, LossScaling, Optimizer, Settings, UpdateRule, VariableGroup,
+};
+use umbo_core::strategy::commit::StepParticipant;
+use umbo_core::values::variable::Variable;
 
 use crate::allocator::{LARGE, refusing};
 use crate::setup::*;

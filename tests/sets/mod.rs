@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs, process};
 
-use umbo::kernels::instruction_set::{Instructions, VARIABLE};
+use umbo_core::kernels::instruction_set::{Instructions, VARIABLE};
 
 /// Where a process that runs for one set leaves its results.
 const RESULTS: &str = "UMBO_TEST_RESULTS";

@@ -1,6 +1,6 @@
 //! Scopes and contexts.
 
-use umbo::strategy::context::set_strategy;
+use umbo_core::strategy::context::set_strategy;
 
 use crate::*;
 

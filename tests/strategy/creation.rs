@@ -1,9 +1,9 @@
 //! Making variables: inside of runs and through creators.
 
-use umbo::strategy::context::{Scope, enter_creator_scope};
-use umbo::strategy::creator::VariableRequest;
-use umbo::strategy::in_place::create_in_place;
-use umbo::values::initial::Distribution;
+use umbo_core::strategy::context::{Scope, enter_creator_scope};
+use umbo_core::strategy::creator::VariableRequest;
+use umbo_core::strategy::in_place::create_in_place;
+use umbo_core::values::initial::Distribution;
 
 use crate::*;
 
@@ -58,7 +58,7 @@ fn an_initializer_is_called_once_on_replica_0() {
                 unsafe { memory.assume_exclusive() }.copy_from(&Tensor::scalar(7.0f32)?)
             };
             let initial = Initial::Fill {
-                dtype: umbo::tensor::DType::Float32,
+                dtype: umbo_core::tensor::DType::Float32,
                 shape: Shape::scalar(),
                 fill: &mut fill,
             };
@@ -166,7 +166,7 @@ fn waiting_for_replica_0_ends_with_the_step() {
 /// A variable whose elements are drawn.
 fn draw(strategy: Option<&Strategy>, name: &str) -> Result<Variable> {
     let initial = Initial::Drawn {
-        dtype: umbo::tensor::DType::Float32,
+        dtype: umbo_core::tensor::DType::Float32,
         shape: Shape::new(&[4])?,
         distribution: Distribution::Normal { mean: 0.0, spread: 1.0 },
         seed: 5,

@@ -4,18 +4,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo::device::DeviceId;
-use umbo::error::{Error, Status};
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::apply::apply;
-use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer};
-use umbo::strategy::assign_all::assign_all;
-use umbo::strategy::in_place::create_in_place;
-use umbo::strategy::variables::{self, Initial};
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::tensor::storage::Storage;
-use umbo::tensor::{DType, Layout, Shape, Tensor};
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Status};
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::apply::apply;
+use umbo_core::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer};
+use umbo_core::strategy::assign_all::assign_all;
+use umbo_core::strategy::in_place::create_in_place;
+use umbo_core::strategy::variables::{self, Initial};
+use umbo_core::strategy::{ReplicaContext, Strategy};
+use umbo_core::tensor::storage::Storage;
+use umbo_core::tensor::{DType, Layout, Shape, Tensor};
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use crate::strategy;
 

@@ -1,7 +1,7 @@
 //! An update that fails inside of a step takes the step with it if anything was written there.
 
-use umbo::metrics::Metrics;
-use umbo::metrics::kind::MetricKind;
+use umbo_core::metrics::Metrics;
+use umbo_core::metrics::kind::MetricKind;
 
 use crate::*;
 

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use umbo::strategy::ReplicaFunction;
+use umbo_core::strategy::ReplicaFunction;
 
 use crate::*;
 

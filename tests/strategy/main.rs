@@ -21,20 +21,20 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(crate) use std::sync::{Arc, Barrier, Condvar, Mutex, mpsc};
 pub(crate) use std::time::{Duration, Instant};
 
-pub(crate) use umbo::collectives::{Assignment, ReduceOp};
-pub(crate) use umbo::device::DeviceId;
-pub(crate) use umbo::error::{Error, Result, Status};
-pub(crate) use umbo::strategy::cancellation::Cancellation;
-pub(crate) use umbo::strategy::collective::ReductionOptions;
-pub(crate) use umbo::strategy::context::{Current, current};
-pub(crate) use umbo::strategy::merge::{MergeCall, Operation};
-pub(crate) use umbo::strategy::metrics::Metric;
-pub(crate) use umbo::strategy::run::Limits;
-pub(crate) use umbo::strategy::variables::{self, Initial, NewVariable, assign, read};
-pub(crate) use umbo::strategy::{Options, ReplicaContext, RunUserData, Strategy};
-pub(crate) use umbo::tensor::{Shape, Tensor};
-pub(crate) use umbo::values::Value;
-pub(crate) use umbo::values::variable::{Aggregation, Variable};
+pub(crate) use umbo_core::collectives::{Assignment, ReduceOp};
+pub(crate) use umbo_core::device::DeviceId;
+pub(crate) use umbo_core::error::{Error, Result, Status};
+pub(crate) use umbo_core::strategy::cancellation::Cancellation;
+pub(crate) use umbo_core::strategy::collective::ReductionOptions;
+pub(crate) use umbo_core::strategy::context::{Current, current};
+pub(crate) use umbo_core::strategy::merge::{MergeCall, Operation};
+pub(crate) use umbo_core::strategy::metrics::Metric;
+pub(crate) use umbo_core::strategy::run::Limits;
+pub(crate) use umbo_core::strategy::variables::{self, Initial, NewVariable, assign, read};
+pub(crate) use umbo_core::strategy::{Options, ReplicaContext, RunUserData, Strategy};
+pub(crate) use umbo_core::tensor::{Shape, Tensor};
+pub(crate) use umbo_core::values::Value;
+pub(crate) use umbo_core::values::variable::{Aggregation, Variable};
 
 fn strategy(replicas: usize) -> Strategy {
     Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()

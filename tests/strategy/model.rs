@@ -4,8 +4,8 @@ use half::{bf16, f16};
 use ndarray::{ArrayD, Axis, IxDyn, Slice};
 use rand::{Rng, RngCore};
 use rand_chacha::ChaCha8Rng;
-use umbo::device::DeviceId;
-use umbo::tensor::{Element, Shape, Tensor};
+use umbo_core::device::DeviceId;
+use umbo_core::tensor::{Element, Shape, Tensor};
 
 /// What the model needs to know of an element type.
 pub trait Model: Element {

@@ -1,15 +1,15 @@
 //! Which operation may be done in which context, cell by cell, and what the default strategy does.
 
-use umbo::collectives::ReduceOp;
-use umbo::device::DeviceId;
-use umbo::error::{Result, Status};
-use umbo::strategy::collective::{Destination, ReductionOptions};
-use umbo::strategy::context::{self, Current};
-use umbo::strategy::variables::{self, Initial};
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::collectives::ReduceOp;
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Result, Status};
+use umbo_core::strategy::collective::{Destination, ReductionOptions};
+use umbo_core::strategy::context::{self, Current};
+use umbo_core::strategy::variables::{self, Initial};
+use umbo_core::strategy::{ReplicaContext, Strategy};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::Value;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use crate::{refused, strategy};
 
@@ -19,7 +19,7 @@ fn variable(strategy: &Strategy, name: &str) -> Variable {
         .unwrap()
 }
 
-fn tensor<T: umbo::tensor::Element>(values: &[T]) -> Tensor {
+fn tensor<T: umbo_core::tensor::Element>(values: &[T]) -> Tensor {
     Tensor::from_slice(values, Shape::new(&[values.len()]).unwrap(), DeviceId::HOST).unwrap()
 }
 
@@ -189,7 +189,7 @@ fn every_dtype_is_assigned_gathered_and_copied() {
                 assert_eq!(reduced?.tensor_of(0)?.dtype(), dtype);
                 let mean = context.all_reduce(ReduceOp::Mean, own.clone())?;
                 assert_eq!(Some(mean.tensor_of(0)?.dtype()), dtype.mean_dtype());
-                variables::assign(&v, umbo::collectives::Assignment::Assign, &own)?;
+                variables::assign(&v, umbo_core::collectives::Assignment::Assign, &own)?;
                 Ok(None)
             },
             None,
@@ -244,7 +244,7 @@ fn update_in_replica_context_uses_replica_0() {
                 let own = Value::Tensor(Tensor::scalar(10.0f32 + context.replica() as f32)?);
                 s.update(&v, Some(&own), |v, value| {
                     let value = value.expect("the arguments were given");
-                    variables::assign(v, umbo::collectives::Assignment::Assign, &value)?;
+                    variables::assign(v, umbo_core::collectives::Assignment::Assign, &value)?;
                     Ok(Some(value))
                 })
             },

@@ -11,13 +11,15 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use umbo::collectives::{Assignment, ReduceOp, combine_into, copy_into, copy_to, gather, reduce};
-use umbo::device::DeviceId;
-use umbo::error::Status;
-use umbo::executor::workers;
-use umbo::kernels::instruction_set::Instructions;
-use umbo::kernels::streaming;
-use umbo::tensor::{DType, Element, Shape, Tensor, TensorMut};
+use umbo_core::collectives::{
+    Assignment, ReduceOp, combine_into, copy_into, copy_to, gather, reduce,
+};
+use umbo_core::device::DeviceId;
+use umbo_core::error::Status;
+use umbo_core::executor::workers;
+use umbo_core::kernels::instruction_set::Instructions;
+use umbo_core::kernels::streaming;
+use umbo_core::tensor::{DType, Element, Shape, Tensor, TensorMut};
 
 const HOST: DeviceId = DeviceId::HOST;
 
@@ -380,7 +382,7 @@ fn more_than_two_to_the_31_elements_are_reduced_and_gathered() {
     assert_eq!(positions.map(|position| at(&both, position)), [0, 3, 0, 0, 4]);
 }
 
-fn fails(result: umbo::error::Result<impl std::fmt::Debug>, status: Status, needles: &[&str]) {
+fn fails(result: umbo_core::error::Result<impl std::fmt::Debug>, status: Status, needles: &[&str]) {
     let error = result.unwrap_err();
     let message = error.to_string();
     assert_eq!(error.status(), status, "{message}");

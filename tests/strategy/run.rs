@@ -124,7 +124,7 @@ fn the_deepest_nest_goes_through_run_reduce_and_gather() {
     let strategy = Strategy::new(&options).unwrap();
     let nested = |leaf: Value| {
         let around = |inner, _| Value::tuple(vec![inner]).unwrap();
-        (0..umbo::values::limits::MAX_NEST_DEPTH).fold(leaf, around)
+        (0..umbo_core::values::limits::MAX_NEST_DEPTH).fold(leaf, around)
     };
     let argument = nested(Value::Tensor(tensor(&[1.0])));
     let own = |context: &ReplicaContext| {
@@ -144,7 +144,7 @@ fn the_deepest_nest_goes_through_run_reduce_and_gather() {
     let how = ReductionOptions::default();
     let sum = strategy.reduce(ReduceOp::Sum, &result, &how).unwrap();
     strategy.gather(&sum, 0, &how).unwrap();
-    let path = vec!["0"; umbo::values::limits::MAX_NEST_DEPTH].join(".");
+    let path = vec!["0"; umbo_core::values::limits::MAX_NEST_DEPTH].join(".");
     assert_eq!(numbers(sum.at_path(&path).unwrap().tensor_of(0).unwrap()), [4.0; 2]);
     refused(Value::tuple(vec![sum.clone()]), Status::InvalidArgument, &["65 deep", "64 nests"]);
     refused(strategy.local_results(&sum), Status::InvalidArgument, &["65 deep"]);

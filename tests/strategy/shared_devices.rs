@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use umbo::collectives::{Assignment, ReduceOp};
-use umbo::device::DeviceId;
-use umbo::error::{Error, Result, Status};
-use umbo::strategy::cancellation::Cancellation;
-use umbo::strategy::merge::{MergeCall, Operation};
-use umbo::strategy::metrics::Metric;
-use umbo::strategy::run::Limits;
-use umbo::strategy::variables::{self, Initial, assign, read};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::Tensor;
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::collectives::{Assignment, ReduceOp};
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::strategy::cancellation::Cancellation;
+use umbo_core::strategy::merge::{MergeCall, Operation};
+use umbo_core::strategy::metrics::Metric;
+use umbo_core::strategy::run::Limits;
+use umbo_core::strategy::variables::{self, Initial, assign, read};
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::tensor::Tensor;
+use umbo_core::values::Value;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use crate::scalar;
 

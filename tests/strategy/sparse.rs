@@ -1,15 +1,15 @@
 //! Indexed slices: reductions, gathers, all-reduces, and scatter updates in every context.
 
-use umbo::collectives::ReduceOp;
-use umbo::device::DeviceId;
-use umbo::error::Status;
-use umbo::strategy::Strategy;
-use umbo::strategy::collective::ReductionOptions;
-use umbo::strategy::variables::{self, Initial, read};
-use umbo::strategy::writing::{ScatterOp, scatter};
-use umbo::tensor::{DType, Element, Shape, Tensor};
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::collectives::ReduceOp;
+use umbo_core::device::DeviceId;
+use umbo_core::error::Status;
+use umbo_core::strategy::Strategy;
+use umbo_core::strategy::collective::ReductionOptions;
+use umbo_core::strategy::variables::{self, Initial, read};
+use umbo_core::strategy::writing::{ScatterOp, scatter};
+use umbo_core::tensor::{DType, Element, Shape, Tensor};
+use umbo_core::values::Value;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use crate::{refused, strategy};
 

@@ -3,17 +3,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use umbo::device::DeviceId;
-use umbo::equivalence::{self, Verdict};
-use umbo::error::{Result, Status};
-use umbo::observe::log::{self, Level};
-use umbo::optimizer::{GradientMode, apply};
-use umbo::strategy::ReplicaContext;
-use umbo::strategy::cancellation::Cancellation;
-use umbo::strategy::limits::Limits;
-use umbo::strategy::variables::refreshed_copy;
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::Value;
+use umbo_core::device::DeviceId;
+use umbo_core::equivalence::{self, Verdict};
+use umbo_core::error::{Result, Status};
+use umbo_core::observe::log::{self, Level};
+use umbo_core::optimizer::{GradientMode, apply};
+use umbo_core::strategy::ReplicaContext;
+use umbo_core::strategy::cancellation::Cancellation;
+use umbo_core::strategy::limits::Limits;
+use umbo_core::strategy::variables::refreshed_copy;
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::Value;
 
 use crate::scene::{Scene, Setting, put};
 

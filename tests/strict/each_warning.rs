@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use umbo::checkpoint::{Checkpoint, Manager, ManagerOptions, Number};
-use umbo::collectives::Assignment;
-use umbo::device::DeviceId;
-use umbo::error::Result;
-use umbo::input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset};
-use umbo::metrics::Metrics;
-use umbo::metrics::kind::MetricKind;
-use umbo::observe::log::{self, Level};
-use umbo::observe::strict;
-use umbo::optimizer::apply;
-use umbo::strategy::variables;
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::Value;
+use umbo_core::checkpoint::{Checkpoint, Manager, ManagerOptions, Number};
+use umbo_core::collectives::Assignment;
+use umbo_core::device::DeviceId;
+use umbo_core::error::Result;
+use umbo_core::input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset};
+use umbo_core::metrics::Metrics;
+use umbo_core::metrics::kind::MetricKind;
+use umbo_core::observe::log::{self, Level};
+use umbo_core::observe::strict;
+use umbo_core::optimizer::apply;
+use umbo_core::strategy::variables;
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::Value;
 
 use crate::scene::{Extras, Scene, Setting, put};
 
@@ -141,7 +141,7 @@ fn components(scene: &Arc<Scene>) -> Result<()> {
 }
 
 fn not_finite(scene: &Arc<Scene>) -> Result<()> {
-    let write = |context: &umbo::strategy::ReplicaContext, scene: &Scene| {
+    let write = |context: &umbo_core::strategy::ReplicaContext, scene: &Scene| {
         let mode = scene.setting.mode;
         let buffer = scene.gradients.view_in(context, 0, mode)?;
         put(buffer.address(), DType::Float32, 0, f32::NAN);
@@ -153,7 +153,7 @@ fn not_finite(scene: &Arc<Scene>) -> Result<()> {
 
 fn unwritten(scene: &Arc<Scene>) -> Result<()> {
     let of_run = Arc::clone(scene);
-    let step = move |context: &umbo::strategy::ReplicaContext| {
+    let step = move |context: &umbo_core::strategy::ReplicaContext| {
         of_run.gradients.submit_in(context, Some(1.0))?;
         Ok(None)
     };
@@ -164,7 +164,7 @@ fn unwritten(scene: &Arc<Scene>) -> Result<()> {
 fn outside_of_range(scene: &Arc<Scene>) -> Result<()> {
     let metrics = Metrics::new(&scene.strategy);
     metrics.define("auc", MetricKind::auc(10, 0.0, 1.0)?)?;
-    let step = move |context: &umbo::strategy::ReplicaContext| {
+    let step = move |context: &umbo_core::strategy::ReplicaContext| {
         let shape = Shape::new(&[2])?;
         let scores = Tensor::from_slice(&[0.5f32, 1.5], shape, DeviceId::HOST)?;
         let labels = Tensor::from_slice(&[0i64, 1], shape, DeviceId::HOST)?;

@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use half::{bf16, f16};
-use umbo::collectives::{Assignment, ReduceOp};
-use umbo::device::DeviceId;
-use umbo::error::{Error, Result, Status};
-use umbo::strategy::ReplicaContext;
-use umbo::strategy::cancellation::Cancellation;
-use umbo::strategy::in_place::create_in_place;
-use umbo::strategy::limits::Limits;
-use umbo::strategy::variables::{self, Initial, NewVariable};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::collectives::{Assignment, ReduceOp};
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::strategy::ReplicaContext;
+use umbo_core::strategy::cancellation::Cancellation;
+use umbo_core::strategy::in_place::create_in_place;
+use umbo_core::strategy::limits::Limits;
+use umbo_core::strategy::variables::{self, Initial, NewVariable};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::Value;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use crate::found;
 use crate::scene::{Scene, Setting, put};
@@ -141,7 +141,7 @@ fn writing(
     dtype: DType,
     writer: usize,
     beside: Beside,
-) -> Arc<umbo::strategy::ReplicaFunction> {
+) -> Arc<umbo_core::strategy::ReplicaFunction> {
     let variable = variable.clone();
     Arc::new(move |context: &ReplicaContext| {
         if beside == Beside::Assignment {

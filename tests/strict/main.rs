@@ -15,7 +15,7 @@ mod warnings;
 #[path = "../views/mod.rs"]
 mod views;
 
-use umbo::error::{Error, Result, Status};
+use umbo_core::error::{Error, Result, Status};
 
 /// The failure of a run or an apply in which strict mode has found something.
 #[track_caller]

@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use umbo::error::Result;
-use umbo::optimizer::apply;
-use umbo::strategy::ReplicaContext;
-use umbo::tensor::{DType, Shape};
+use umbo_core::error::Result;
+use umbo_core::optimizer::apply;
+use umbo_core::strategy::ReplicaContext;
+use umbo_core::tensor::{DType, Shape};
 
 use crate::found;
 use crate::scene::{Extra, Extras, Scene, Setting, TABLE, VARIABLES, put};
@@ -201,7 +201,7 @@ fn provoke(setting: Setting, replica: usize, every: usize, first: usize) -> usiz
     let mut made = 0;
     for mistake in all(replica, &setting).into_iter().skip(first % every).step_by(every) {
         let counts = (setting.weight(replica) != 0.0 || !mistake.needs_weight)
-            && (setting.mode == umbo::optimizer::GradientMode::Overwrite
+            && (setting.mode == umbo_core::optimizer::GradientMode::Overwrite
                 || !mistake.needs_overwrite);
         let what = format!("{}, {setting:?}", mistake.name);
         let before = scene.bits();

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use umbo::device::DeviceId;
-use umbo::error::Result;
-use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply};
-use umbo::strategy::limits::Limits;
-use umbo::strategy::merge::Operation;
-use umbo::strategy::variables::{self, Initial};
-use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::device::DeviceId;
+use umbo_core::error::Result;
+use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::{
+    GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply,
+};
+use umbo_core::strategy::limits::Limits;
+use umbo_core::strategy::merge::Operation;
+use umbo_core::strategy::variables::{self, Initial};
+use umbo_core::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::variable::{Aggregation, Variable};
 
 /// How callbacks are run, and with what.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! Every setting in which callbacks run; without mistakes strict mode changes nothing.
 
-use umbo::optimizer::GradientMode;
-use umbo::tensor::DType;
+use umbo_core::optimizer::GradientMode;
+use umbo_core::tensor::DType;
 
 use crate::scene::{Scene, Setting};
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use half::{bf16, f16};
-use umbo::error::Result;
-use umbo::optimizer::{GradientMode, apply};
-use umbo::strategy::ReplicaContext;
-use umbo::tensor::DType;
+use umbo_core::error::Result;
+use umbo_core::optimizer::{GradientMode, apply};
+use umbo_core::strategy::ReplicaContext;
+use umbo_core::tensor::DType;
 
 use crate::found;
 use crate::scene::{Extras, Scene, Setting, put};
@@ -153,9 +153,10 @@ fn gradients_that_are_lent() {
         let scene = Scene::new(setting);
         let lend = |mistake: bool| {
             let of_run = Arc::clone(&scene);
-            let step = move |context: &ReplicaContext| -> Result<Option<umbo::values::Value>> {
-                let shape = umbo::tensor::Shape::new(&[64])?;
-                let own = umbo::tensor::Tensor::from_slice(&[1.0f32; 64], shape, context.device())?;
+            let step = move |context: &ReplicaContext| -> Result<Option<umbo_core::values::Value>> {
+                let shape = umbo_core::tensor::Shape::new(&[64])?;
+                let own =
+                    umbo_core::tensor::Tensor::from_slice(&[1.0f32; 64], shape, context.device())?;
                 let mode = GradientMode::Overwrite;
                 // Viewed first, thought better of, and lent.
                 of_run.gradients.view_in(context, 3, mode)?;

@@ -3,11 +3,11 @@
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use umbo::error::Status;
-use umbo::observe::log::{self, Level};
-use umbo::observe::strict;
-use umbo::optimizer::{NonFinite, Settings, apply};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::error::Status;
+use umbo_core::observe::log::{self, Level};
+use umbo_core::observe::strict;
+use umbo_core::optimizer::{NonFinite, Settings, apply};
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
 
 use crate::found;
 use crate::scene::{Extras, Scene, Setting, TABLE, put};
@@ -17,7 +17,7 @@ fn not_finite(variable: usize) -> Extras {
     let before = move |context: &ReplicaContext, scene: &Scene| {
         if context.replica() + 1 == context.strategy().num_replicas() && variable == TABLE {
             let added = scene.gradients.add_rows_in(context, TABLE, 1)?;
-            put(added.indices.address(), umbo::tensor::DType::Int64, 0, 0.0);
+            put(added.indices.address(), umbo_core::tensor::DType::Int64, 0, 0.0);
             (0..3).for_each(|at| {
                 put(added.values.address(), scene.setting.dtype(), at, f32::INFINITY)
             });

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use umbo::collectives::Assignment;
-use umbo::equivalence::check;
-use umbo::error::{Error, Status};
-use umbo::input::{DistributeOptions, distribute_dataset};
-use umbo::metrics::Metrics;
-use umbo::metrics::kind::MetricKind;
-use umbo::optimizer::{GradientMode, Gradients, LossReduction};
-use umbo::strategy::metrics::Metric;
-use umbo::strategy::variables::{assign, read};
-use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
-use umbo::tensor::Tensor;
-use umbo::values::Value;
-use umbo::values::variable::Aggregation;
+use umbo_core::collectives::Assignment;
+use umbo_core::equivalence::check;
+use umbo_core::error::{Error, Status};
+use umbo_core::input::{DistributeOptions, distribute_dataset};
+use umbo_core::metrics::Metrics;
+use umbo_core::metrics::kind::MetricKind;
+use umbo_core::optimizer::{GradientMode, Gradients, LossReduction};
+use umbo_core::strategy::metrics::Metric;
+use umbo_core::strategy::variables::{assign, read};
+use umbo_core::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
+use umbo_core::tensor::Tensor;
+use umbo_core::values::Value;
+use umbo_core::values::variable::Aggregation;
 
 use super::engine::{job, ranks};
 use super::input::rows;
@@ -55,7 +55,7 @@ fn measure(strategy: &Strategy) -> Vec<String> {
                 labels(5, &tensor(&[(0.37 * replica as f64).fract()], &[1]), step % 2)?;
             }
             match step == 2 && replica == 1 {
-                true => Err(umbo::error::Error::NotFound("this step is lost".into())),
+                true => Err(umbo_core::error::Error::NotFound("this step is lost".into())),
                 false => Ok(None),
             }
         };

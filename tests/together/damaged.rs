@@ -5,15 +5,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo::cluster::communicator::{Communicator, EngineCall, Incoming, RankPlace};
-use umbo::error::{Error, Result, Status};
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::reduced::reduced;
-use umbo::optimizer::{GradientsOptions, Optimizer, apply};
-use umbo::strategy::variables::{self, Initial};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::values::Value;
-use umbo::values::variable::Aggregation;
+use umbo_core::cluster::communicator::{Communicator, EngineCall, Incoming, RankPlace};
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::reduced::reduced;
+use umbo_core::optimizer::{GradientsOptions, Optimizer, apply};
+use umbo_core::strategy::variables::{self, Initial};
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::values::Value;
+use umbo_core::values::variable::Aggregation;
 
 use super::dividing::{contribute, gradients};
 use super::engine::{Rank, ranks};

@@ -1,13 +1,13 @@
 //! Ranks that read other data than the others, where all are to read the same: they are told in the first step in
 //! which it shows, with the rank, the quantity and its values.
 
-use umbo::error::{Error, Result, Status};
-use umbo::input::{
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::input::{
     Dataset, DistributeOptions, File, FilesOptions, Generator, MapOptions, PassIterator, Sharding,
     ShuffleOptions, Splitting, distribute_dataset, split_for,
 };
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::values::Value;
+use umbo_core::strategy::{ReplicaContext, Strategy};
+use umbo_core::values::Value;
 
 use super::engine::ranks;
 use super::pairwise::pairwise;

@@ -3,24 +3,24 @@
 
 use std::sync::Arc;
 
-use umbo::error::Status;
-use umbo::kernels::update::tiles::Tile;
-use umbo::optimizer::adagrad::Adagrad;
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::custom::Custom;
-use umbo::optimizer::ftrl::Ftrl;
-use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::rmsprop::RmsProp;
-use umbo::optimizer::rule::{Rates, Slot, WeightDecay};
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{
+use umbo_core::error::Status;
+use umbo_core::kernels::update::tiles::Tile;
+use umbo_core::optimizer::adagrad::Adagrad;
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::custom::Custom;
+use umbo_core::optimizer::ftrl::Ftrl;
+use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::rmsprop::RmsProp;
+use umbo_core::optimizer::rule::{Rates, Slot, WeightDecay};
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{
     ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling, NonFinite,
     Optimizer, Settings, UpdateRule, apply, apply_with,
 };
-use umbo::strategy::variables::{current_copy, read, refreshed_copy};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::DType;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::strategy::variables::{current_copy, read, refreshed_copy};
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::tensor::DType;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::engine::{job, ranks};
 use super::reproducible::chosen;
@@ -101,7 +101,7 @@ pub fn contribute(
     context: &ReplicaContext,
     gradients: &Arc<Gradients>,
     step: usize,
-) -> umbo::error::Result<()> {
+) -> umbo_core::error::Result<()> {
     let replica = context.replica_in_sync();
     for (index, variable) in gradients.variables().iter().enumerate() {
         if (replica + index + step) % 5 == 4 {

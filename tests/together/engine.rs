@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use umbo::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing, RankPlace};
-use umbo::device::cuda::memory::DeviceMemory;
-use umbo::error::{Error, Result, Status};
+use umbo_core::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing, RankPlace};
+use umbo_core::device::cuda::memory::DeviceMemory;
+use umbo_core::error::{Error, Result, Status};
 
 /// How long a rank waits for the others before it gives up. Nothing that goes right waits as long.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -4,18 +4,18 @@ use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use umbo::collectives::{Assignment, ReduceOp};
-use umbo::error::{Error, Status};
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::ftrl::Ftrl;
-use umbo::optimizer::{GradientsOptions, Optimizer, apply};
-use umbo::strategy::collective::ReductionOptions;
-use umbo::strategy::run::Limits;
-use umbo::strategy::variables::{self, Initial, assign, read};
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::tensor::DType;
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::collectives::{Assignment, ReduceOp};
+use umbo_core::error::{Error, Status};
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::ftrl::Ftrl;
+use umbo_core::optimizer::{GradientsOptions, Optimizer, apply};
+use umbo_core::strategy::collective::ReductionOptions;
+use umbo_core::strategy::run::Limits;
+use umbo_core::strategy::variables::{self, Initial, assign, read};
+use umbo_core::strategy::{ReplicaContext, Strategy};
+use umbo_core::tensor::DType;
+use umbo_core::values::Value;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::dividing::{contribute, gradients, numbers};
 use super::engine::{hanging, job, ranks};
@@ -34,7 +34,9 @@ fn one() -> Value {
 }
 
 /// A step that adds one for each replica.
-fn count(variable: &Variable) -> impl Fn(&ReplicaContext) -> umbo::error::Result<Option<Value>> {
+fn count(
+    variable: &Variable,
+) -> impl Fn(&ReplicaContext) -> umbo_core::error::Result<Option<Value>> {
     |_: &ReplicaContext| {
         assign(variable, Assignment::Add, &one())?;
         Ok(None)
@@ -113,7 +115,7 @@ fn a_call_that_fails_on_one_rank_fails_on_all() {
 
 #[test]
 fn ranks_that_disagree_are_told_who_is_where() {
-    type Step = fn(&ReplicaContext, &Variable) -> umbo::error::Result<()>;
+    type Step = fn(&ReplicaContext, &Variable) -> umbo_core::error::Result<()>;
     let sum: Step = |context, _| context.all_reduce(ReduceOp::Sum, one()).map(drop);
     let mean: Step = |context, _| context.all_reduce(ReduceOp::Mean, one()).map(drop);
     let gather: Step = |context, _| context.all_gather(one(), 0).map(drop);
@@ -179,7 +181,7 @@ fn variables_are_made_together() {
         };
         let initial = Initial::Fill {
             dtype: DType::Float32,
-            shape: umbo::tensor::Shape::scalar(),
+            shape: umbo_core::tensor::Shape::scalar(),
             fill: &mut fill,
         };
         let error =

@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use umbo::collectives::Assignment;
-use umbo::error::{Error, Result, Status};
-use umbo::input::{
+use umbo_core::collectives::Assignment;
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::input::{
     Dataset, DistributeOptions, File, FilesOptions, MapOptions, PassIterator, Sharding,
     distribute_dataset,
 };
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer};
-use umbo::strategy::cancellation::Cancellation;
-use umbo::strategy::run::Limits;
-use umbo::strategy::variables::{assign, read};
-use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
-use umbo::training::Epoch;
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer};
+use umbo_core::strategy::cancellation::Cancellation;
+use umbo_core::strategy::run::Limits;
+use umbo_core::strategy::variables::{assign, read};
+use umbo_core::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
+use umbo_core::training::Epoch;
+use umbo_core::values::Value;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::engine::{Rank, job, ranks};
 use super::on_gpus::tried;

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use umbo::error::{Result, Status};
-use umbo::input::{
+use umbo_core::error::{Result, Status};
+use umbo_core::input::{
     Dataset, DistributeOptions, DistributedDataset, File, FilesOptions, MapOptions, Sharding,
     ShuffleOptions, distribute_dataset,
 };
-use umbo::strategy::Strategy;
-use umbo::values::Value;
+use umbo_core::strategy::Strategy;
+use umbo_core::values::Value;
 
 use super::engine::{job, ranks};
 use super::input::{parts, rows as rows_of, steps};

@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use umbo::checkpoint::{Checkpoint, SavedIterator};
-use umbo::error::{Error, Result, Status};
-use umbo::input::{
+use umbo_core::checkpoint::{Checkpoint, SavedIterator};
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::input::{
     Dataset, DistributeOptions, DistributedDataset, MapOptions, PassIterator, ShuffleOptions,
     distribute_dataset,
 };
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer};
-use umbo::strategy::cancellation::Cancellation;
-use umbo::strategy::run::Limits;
-use umbo::strategy::variables::read;
-use umbo::strategy::{ReplicaContext, ReplicaFunction, Strategy};
-use umbo::training::Epoch;
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer};
+use umbo_core::strategy::cancellation::Cancellation;
+use umbo_core::strategy::run::Limits;
+use umbo_core::strategy::variables::read;
+use umbo_core::strategy::{ReplicaContext, ReplicaFunction, Strategy};
+use umbo_core::training::Epoch;
+use umbo_core::values::Value;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::engine::job;
 use super::on_gpus::tried;
@@ -160,7 +160,7 @@ impl Training {
             strategy.replica_devices(),
             vec![weights.clone()],
             LossReduction::Sum,
-            umbo::optimizer::GradientsOptions {
+            umbo_core::optimizer::GradientsOptions {
                 accumulation_steps: plan.accumulation,
                 ..Default::default()
             },

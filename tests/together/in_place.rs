@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
-use umbo::collectives::Assignment;
-use umbo::device::DeviceId;
-use umbo::error::{Error, Result, Status};
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::{GradientMode, GradientsOptions, Optimizer, apply};
-use umbo::strategy::assign_all::assign_all;
-use umbo::strategy::in_place::create_in_place;
-use umbo::strategy::variables::{assign, read, refreshed_copy};
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::tensor::storage::Storage;
-use umbo::tensor::{DType, Layout, Shape, Tensor};
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::collectives::Assignment;
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::{GradientMode, GradientsOptions, Optimizer, apply};
+use umbo_core::strategy::assign_all::assign_all;
+use umbo_core::strategy::in_place::create_in_place;
+use umbo_core::strategy::variables::{assign, read, refreshed_copy};
+use umbo_core::strategy::{ReplicaContext, Strategy};
+use umbo_core::tensor::storage::Storage;
+use umbo_core::tensor::{DType, Layout, Shape, Tensor};
+use umbo_core::values::Value;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::dividing::gradients;
 use super::engine::{job, ranks};

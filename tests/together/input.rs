@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo::error::{Error, Result, Status};
-use umbo::input::{
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::input::{
     Dataset, DistributeOptions, MapOptions, PassIterator, Sharding, ShuffleOptions, Splitting,
     distribute_dataset, distribute_datasets_from_function, split_for,
 };
-use umbo::strategy::Strategy;
-use umbo::values::Value;
+use umbo_core::strategy::Strategy;
+use umbo_core::values::Value;
 
 use super::engine::{job, ranks};
 use super::{alone, on_ranks, tensor};

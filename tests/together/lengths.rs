@@ -4,18 +4,18 @@ use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use umbo::error::{Error, Result, Status};
-use umbo::input::{
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::input::{
     Dataset, DistributeOptions, ElementSpec, Generator, LeafSpec, PassIterator, Sharding,
     distribute_dataset,
 };
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::{ApplyReport, GradientsOptions, Optimizer};
-use umbo::strategy::{ReplicaContext, ReplicaFunction, Strategy};
-use umbo::tensor::DType;
-use umbo::training::{Epoch, EpochReport};
-use umbo::values::Value;
-use umbo::values::variable::Aggregation;
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::{ApplyReport, GradientsOptions, Optimizer};
+use umbo_core::strategy::{ReplicaContext, ReplicaFunction, Strategy};
+use umbo_core::tensor::DType;
+use umbo_core::training::{Epoch, EpochReport};
+use umbo_core::values::Value;
+use umbo_core::values::variable::Aggregation;
 
 use super::dividing::{contribute, gradients};
 use super::engine::ranks;

@@ -4,17 +4,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo::device::DeviceId;
-use umbo::error::{Error, Result, Status};
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::{
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::{
     Applied, GradientMode, Gradients, GradientsOptions, Optimizer, Settings, apply,
 };
-use umbo::strategy::variables::read;
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::tensor::storage::Storage;
-use umbo::tensor::{Layout, Tensor};
-use umbo::values::variable::Variable;
+use umbo_core::strategy::variables::read;
+use umbo_core::strategy::{ReplicaContext, Strategy};
+use umbo_core::tensor::storage::Storage;
+use umbo_core::tensor::{Layout, Tensor};
+use umbo_core::values::variable::Variable;
 
 use super::dividing::{gradients, make, numbers};
 use super::engine::{job, ranks};

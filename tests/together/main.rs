@@ -33,13 +33,13 @@ mod watching;
 use std::sync::Arc;
 
 use half::{bf16, f16};
-use umbo::cluster::communicator::Communicator;
-use umbo::device::DeviceId;
-use umbo::error::{Error, Result};
-use umbo::strategy::variables::{self, Initial, NewVariable};
-use umbo::strategy::{Options, Strategy};
-use umbo::tensor::{DType, Element, Shape, Tensor};
-use umbo::values::variable::{Aggregation, Synchronization, Variable};
+use umbo_core::cluster::communicator::Communicator;
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Result};
+use umbo_core::strategy::variables::{self, Initial, NewVariable};
+use umbo_core::strategy::{Options, Strategy};
+use umbo_core::tensor::{DType, Element, Shape, Tensor};
+use umbo_core::values::variable::{Aggregation, Synchronization, Variable};
 
 use engine::Rank;
 

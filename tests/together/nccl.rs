@@ -11,17 +11,17 @@ use fake_cuda::harness::under_driver;
 use fake_nccl::Control;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use umbo::cluster::checked::CheckedCommunicator;
-use umbo::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing};
-use umbo::cluster::nccl::{self, NcclOptions};
-use umbo::device::cuda::memory::DeviceMemory;
-use umbo::device::{DeviceId, DeviceKind, registry};
-use umbo::error::{Error, Result, Status};
-use umbo::ffi::{
+use umbo::{
     UMBO_HANDLE_COMMUNICATOR, UMBO_OK, UMBO_STATUS_NOT_FOUND, umbo_communicator_create,
     umbo_communicator_create_nccl, umbo_communicator_functions, umbo_communicator_vote,
     umbo_release, umbo_status,
 };
+use umbo_core::cluster::checked::CheckedCommunicator;
+use umbo_core::cluster::communicator::{Communicator, EngineCall, Incoming, Outgoing};
+use umbo_core::cluster::nccl::{self, NcclOptions};
+use umbo_core::device::cuda::memory::DeviceMemory;
+use umbo_core::device::{DeviceId, DeviceKind, registry};
+use umbo_core::error::{Error, Result, Status};
 
 use super::engine::{Rank, down, ranks, up};
 use super::on_gpus::QUIET;

@@ -4,19 +4,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use umbo::collectives::{Assignment, ReduceOp};
-use umbo::error::{Error, Result, Status};
-use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, Optimizer, apply};
-use umbo::strategy::cancellation::Cancellation;
-use umbo::strategy::merge::Operation;
-use umbo::strategy::metrics::Metric;
-use umbo::strategy::run::Limits;
-use umbo::strategy::variables::{assign, read};
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::tensor::Tensor;
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::collectives::{Assignment, ReduceOp};
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::{GradientMode, Gradients, GradientsOptions, Optimizer, apply};
+use umbo_core::strategy::cancellation::Cancellation;
+use umbo_core::strategy::merge::Operation;
+use umbo_core::strategy::metrics::Metric;
+use umbo_core::strategy::run::Limits;
+use umbo_core::strategy::variables::{assign, read};
+use umbo_core::strategy::{ReplicaContext, Strategy};
+use umbo_core::tensor::Tensor;
+use umbo_core::values::Value;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::dividing::gradients;
 use super::engine::{job, ranks};

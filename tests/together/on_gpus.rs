@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use fake_cuda::Control;
 use fake_cuda::harness::{command, under_driver};
-use umbo::cluster::communicator::Communicator;
-use umbo::cluster::nccl;
-use umbo::device::{DeviceId, registry};
-use umbo::error::{Error, Result, Status};
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::{Gradients, GradientsOptions, Optimizer, apply};
-use umbo::strategy::variables::read;
-use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::values::variable::Variable;
+use umbo_core::cluster::communicator::Communicator;
+use umbo_core::cluster::nccl;
+use umbo_core::device::{DeviceId, registry};
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::{Gradients, GradientsOptions, Optimizer, apply};
+use umbo_core::strategy::variables::read;
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::values::variable::Variable;
 
 use super::dividing::{contribute, gradients, make};
 use super::engine::{Rank, ranks};

@@ -1,17 +1,17 @@
 //! Ranks that would update otherwise than the others: each computes weights for all, so what came of it would be
 //! of two kinds, and a rank that leaves a variable out would send other bytes. They are told, and nothing changes.
 
-use umbo::error::Status;
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::rule::VariableProgress;
-use umbo::optimizer::{
+use umbo_core::error::Status;
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::rule::VariableProgress;
+use umbo_core::optimizer::{
     ApplyOptions, Gradients, GradientsOptions, LossReduction, Optimizer, Settings, VariableGroup,
     apply, apply_with,
 };
-use umbo::strategy::variables::{self, Initial};
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::tensor::DType;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::strategy::variables::{self, Initial};
+use umbo_core::strategy::{ReplicaContext, Strategy};
+use umbo_core::tensor::DType;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::dividing::{contribute, gradients, known, make};
 use super::engine::ranks;
@@ -214,7 +214,7 @@ fn the_last_of_many_options_is_named() {
     }
 }
 
-fn train(strategy: &Strategy, way: &Way) -> umbo::error::Result<()> {
+fn train(strategy: &Strategy, way: &Way) -> umbo_core::error::Result<()> {
     let count = way.shape.iter().product();
     let mut variables = Vec::new();
     for name in way.names {

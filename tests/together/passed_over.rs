@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use umbo::collectives::Assignment;
-use umbo::error::{Error, Result, Status};
-use umbo::input::{DistributeOptions, MapOptions, PassIterator, Sharding, distribute_dataset};
-use umbo::strategy::variables::{assign, read};
-use umbo::strategy::{ReplicaContext, ReplicaFunction, Strategy};
-use umbo::training::Epoch;
-use umbo::values::Value;
-use umbo::values::variable::Aggregation;
+use umbo_core::collectives::Assignment;
+use umbo_core::error::{Error, Result, Status};
+use umbo_core::input::{DistributeOptions, MapOptions, PassIterator, Sharding, distribute_dataset};
+use umbo_core::strategy::variables::{assign, read};
+use umbo_core::strategy::{ReplicaContext, ReplicaFunction, Strategy};
+use umbo_core::training::Epoch;
+use umbo_core::values::Value;
+use umbo_core::values::variable::Aggregation;
 
 use super::engine::ranks;
 use super::input::{joined, rows};

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use umbo::executor::affinity::{ProcessorPart, process_processors};
-use umbo::strategy::replica_threads::ReplicaThread;
-use umbo::strategy::{Options, Strategy};
+use umbo_core::executor::affinity::{ProcessorPart, process_processors};
+use umbo_core::strategy::replica_threads::ReplicaThread;
+use umbo_core::strategy::{Options, Strategy};
 
 use super::engine::ranks;
 use super::on_ranks_of;

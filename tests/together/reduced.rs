@@ -4,14 +4,16 @@
 
 use std::sync::Arc;
 
-use umbo::error::{Result, Status};
-use umbo::optimizer::reduced::reduced;
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, Optimizer, VariableGroup, apply};
-use umbo::strategy::variables::read;
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::values::Value;
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::error::{Result, Status};
+use umbo_core::optimizer::reduced::reduced;
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{
+    GradientMode, Gradients, GradientsOptions, Optimizer, VariableGroup, apply,
+};
+use umbo_core::strategy::variables::read;
+use umbo_core::strategy::{ReplicaContext, Strategy};
+use umbo_core::values::Value;
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::dividing::gradients;
 use super::engine::ranks;

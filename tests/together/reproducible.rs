@@ -7,9 +7,9 @@ use super::on_gpus::{placed, tried};
 use super::pairwise::pairwise;
 use super::training::{Model, Plan, plans, rule, train};
 use super::{on_ranks_of, options};
-use umbo::error::{Error, Status};
-use umbo::optimizer::{Gradients, GradientsOptions, LossReduction, Settings};
-use umbo::strategy::{Options, Strategy};
+use umbo_core::error::{Error, Status};
+use umbo_core::optimizer::{Gradients, GradientsOptions, LossReduction, Settings};
+use umbo_core::strategy::{Options, Strategy};
 
 /// How many replicas there are in all of these tests.
 const REPLICAS: usize = 12;

@@ -5,18 +5,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use umbo::checkpoint::{Checkpoint, Manager, ManagerOptions, SavedIterator};
-use umbo::device::DeviceId;
-use umbo::error::Status;
-use umbo::input::{
+use umbo_core::checkpoint::{Checkpoint, Manager, ManagerOptions, SavedIterator};
+use umbo_core::device::DeviceId;
+use umbo_core::error::Status;
+use umbo_core::input::{
     Dataset, DistributeOptions, PassIterator, Sharding, ShuffleOptions, distribute_dataset,
 };
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::{Gradients, GradientsOptions, Optimizer, Settings, UpdateRule, apply};
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::tensor::{Shape, Tensor};
-use umbo::values::Value;
-use umbo::values::variable::Variable;
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::{Gradients, GradientsOptions, Optimizer, Settings, UpdateRule, apply};
+use umbo_core::strategy::{ReplicaContext, Strategy};
+use umbo_core::tensor::{Shape, Tensor};
+use umbo_core::values::Value;
+use umbo_core::values::variable::Variable;
 
 use super::dividing::{RULES, contribute, gradients, known, make};
 use super::engine::{job, ranks};

@@ -1,10 +1,10 @@
 //! Strict ranks: a mistake of one rank's callback fails the step on all of them, with the rank and the mistake named.
 //! That strict ranks without mistakes have the bits of others is seen in `dividing`.
 
-use umbo::error::Status;
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{GradientMode, GradientsOptions, Optimizer, apply};
-use umbo::strategy::ReplicaContext;
+use umbo_core::error::Status;
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{GradientMode, GradientsOptions, Optimizer, apply};
+use umbo_core::strategy::ReplicaContext;
 
 use super::dividing::{contribute, gradients, known, make};
 use super::engine::ranks;

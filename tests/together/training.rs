@@ -5,17 +5,17 @@ use std::sync::{Arc, LazyLock};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{
     Applied, ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling,
     NonFinite, Optimizer, Settings, UpdateRule, VariableGroup, apply, apply_with,
 };
-use umbo::strategy::variables::read;
-use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::{DType, Tensor};
-use umbo::values::variable::{Aggregation, Variable};
+use umbo_core::strategy::variables::read;
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::tensor::{DType, Tensor};
+use umbo_core::values::variable::{Aggregation, Variable};
 
 use super::engine::job;
 use super::on_gpus::{runs, shared_or_apart, tried};
@@ -97,7 +97,7 @@ fn contribute(
     gradients: &Arc<Gradients>,
     plan: &Plan,
     step: u64,
-) -> umbo::error::Result<()> {
+) -> umbo_core::error::Result<()> {
     let replica = context.replica_in_sync() as u64;
     let seed = step * 1000 + replica * 10;
     let examples = (replica * 7 + step * 3) % 5;

@@ -5,17 +5,17 @@ use std::sync::Mutex;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use umbo::collectives::{Assignment, ReduceOp};
-use umbo::strategy::assign_all::assign_all;
-use umbo::strategy::collective::ReductionOptions;
-use umbo::strategy::metrics::Metric;
-use umbo::strategy::variables::{self, Initial, assign, read};
-use umbo::strategy::writing::{ScatterOp, scatter};
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::Value;
-use umbo::values::initial::{Distribution, DistributionForm};
-use umbo::values::variable::Aggregation;
+use umbo_core::collectives::{Assignment, ReduceOp};
+use umbo_core::strategy::assign_all::assign_all;
+use umbo_core::strategy::collective::ReductionOptions;
+use umbo_core::strategy::metrics::Metric;
+use umbo_core::strategy::variables::{self, Initial, assign, read};
+use umbo_core::strategy::writing::{ScatterOp, scatter};
+use umbo_core::strategy::{ReplicaContext, Strategy};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::Value;
+use umbo_core::values::initial::{Distribution, DistributionForm};
+use umbo_core::values::variable::Aggregation;
 
 use super::engine::{job, ranks};
 use super::on_gpus::tried;
@@ -79,7 +79,7 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
                 Value::indexed_slices(
                     own(5, &[rows.len(), 3]),
                     tensor(rows, &[rows.len()]),
-                    umbo::tensor::Shape::new(&[5, 3]).unwrap(),
+                    umbo_core::tensor::Shape::new(&[5, 3]).unwrap(),
                 )
             };
             came.push(context.all_reduce(ReduceOp::Sum, slices(&[4, 0, 4])?)?);

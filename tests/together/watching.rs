@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value as Json;
-use umbo::collectives::ReduceOp;
-use umbo::error::Error;
-use umbo::observe::Phase;
-use umbo::observe::trace;
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{GradientMode, GradientsOptions, Optimizer, apply};
-use umbo::strategy::variables::read;
-use umbo::strategy::{ReplicaContext, Strategy};
-use umbo::values::Value;
-use umbo::values::variable::Aggregation;
+use umbo_core::collectives::ReduceOp;
+use umbo_core::error::Error;
+use umbo_core::observe::Phase;
+use umbo_core::observe::trace;
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{GradientMode, GradientsOptions, Optimizer, apply};
+use umbo_core::strategy::variables::read;
+use umbo_core::strategy::{ReplicaContext, Strategy};
+use umbo_core::values::Value;
+use umbo_core::values::variable::Aggregation;
 
 use super::dividing::gradients;
 use super::engine::{job, ranks};

@@ -1,11 +1,11 @@
 //! Views of variables as a callback of C gets them, in any dtype that one can have.
 
 use half::{bf16, f16};
-use umbo::error::Result;
-use umbo::strategy::ReplicaContext;
-use umbo::strategy::variables::refreshed_copy;
-use umbo::tensor::{DType, Tensor};
-use umbo::values::variable::Variable;
+use umbo_core::error::Result;
+use umbo_core::strategy::ReplicaContext;
+use umbo_core::strategy::variables::refreshed_copy;
+use umbo_core::tensor::{DType, Tensor};
+use umbo_core::values::variable::Variable;
 
 /// The value of a variable as a callback sees it.
 pub fn view<'a>(

@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use lexopt::Arg::{Long, Short};
 use serde_json::{Value, json};
-use umbo::device::{DeviceId, DeviceKind, MemoryInfo, cuda, registry};
-use umbo::error::Result;
-use umbo::executor::affinity;
+use umbo_core::device::{DeviceId, DeviceKind, MemoryInfo, cuda, registry};
+use umbo_core::error::Result;
+use umbo_core::executor::affinity;
 
 use crate::arguments::number;
 use crate::failure::Failure;
@@ -215,7 +215,7 @@ mod tests {
             model: None,
             processors: None,
             capability: None,
-            memory: Err(umbo::error::Error::Unavailable("it fell off the bus".into())),
+            memory: Err(umbo_core::error::Error::Unavailable("it fell off the bus".into())),
         }];
         let table = as_table(&physical, &[]);
         assert!(table.contains("GPU:3") && table.contains("it fell off the bus"), "{table}");

@@ -8,14 +8,14 @@ use std::path::Path;
 
 use lexopt::Arg::{Long, Short};
 use serde_json::{Value, json};
-use umbo::cluster::{mpi, nccl};
-use umbo::device::{DeviceId, MemoryInfo, cuda, registry};
-use umbo::error::Result;
-use umbo::executor::affinity::{self, CpuSet};
-use umbo::executor::workers;
-use umbo::kernels::instruction_set::Instructions;
-use umbo::observe::libraries::{self, Vectors};
-use umbo::observe::machine::Load;
+use umbo_core::cluster::{mpi, nccl};
+use umbo_core::device::{DeviceId, MemoryInfo, cuda, registry};
+use umbo_core::error::Result;
+use umbo_core::executor::affinity::{self, CpuSet};
+use umbo_core::executor::workers;
+use umbo_core::kernels::instruction_set::Instructions;
+use umbo_core::observe::libraries::{self, Vectors};
+use umbo_core::observe::machine::Load;
 
 use crate::arguments::{self, Bytes, number};
 use crate::bench::machine;
@@ -362,7 +362,7 @@ fn as_text(findings: &[Finding]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use umbo::error::Error;
+    use umbo_core::error::Error;
 
     #[track_caller]
     pub(super) fn check(finding: &Finding, verdict: Verdict, part: &str) {

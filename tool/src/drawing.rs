@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use umbo::checkpoint::atomic::AtomicFile;
+use umbo_core::checkpoint::atomic::AtomicFile;
 
 use crate::failure::Failure;
 

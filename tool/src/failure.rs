@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 
-use umbo::error::Error;
+use umbo_core::error::Error;
 
 /// The reason why a command has no report.
 #[derive(Debug)]

@@ -8,12 +8,12 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use umbo::collectives::ReduceOp;
-use umbo::input::Dataset;
-use umbo::observe::trace::{self, own};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::Tensor;
-use umbo::values::Value;
+use umbo_core::collectives::ReduceOp;
+use umbo_core::input::Dataset;
+use umbo_core::observe::trace::{self, own};
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::tensor::Tensor;
+use umbo_core::values::Value;
 
 /// A folder that is gone with the test.
 struct Folder(PathBuf);

@@ -1,4 +1,4 @@
-/* Generated from src/ffi; do not edit. */
+/* Generated from src; do not edit. */
 // The enums of the C API as types of their own: `umbo::dtype::float32` is UMBO_DTYPE_FLOAT32, and
 // so on. What is a keyword has another name: UMBO_DTYPE_BOOL is `boolean`, UMBO_VALUE_STRUCT
 // `structure`, ..._AUTO `automatic`.

@@ -1,4 +1,4 @@
-/* Generated from src/ffi; do not edit. */
+/* Generated from src; do not edit. */
 // Structs of numbers, flags, enums and texts: options, with the defaults of C, and results.
 #ifndef UMBO_CPP_OPTIONS_HPP
 #define UMBO_CPP_OPTIONS_HPP

@@ -1,4 +1,4 @@
-/* Generated from src/ffi; do not edit. */
+/* Generated from src; do not edit. */
 // Variable creators: callables that see each new variable before it is made.
 #ifndef UMBO_CPP_VARIABLE_CREATOR_HPP
 #define UMBO_CPP_VARIABLE_CREATOR_HPP

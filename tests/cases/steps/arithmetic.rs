@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
-use umbo::ffi::*;
+use umbo::*;
 
 use super::Given;
 use crate::environment::{Bound, Environment};

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
-use umbo::ffi::*;
+use umbo::*;
 
 use super::block;
 use crate::environment::{Bound, Environment};

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
-use umbo::ffi::*;
+use umbo::*;
 
 use super::Given;
 use super::body::{Call, arguments, on_update, on_value, on_values, pointer};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::Value as Json;
-use umbo::ffi::*;
+use umbo::*;
 
 use super::strategies::strategy_of;
 use super::{Given, block};

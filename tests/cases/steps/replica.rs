@@ -1,7 +1,7 @@
 //! What only a replica can do.
 
 use serde_json::Value as Json;
-use umbo::ffi::*;
+use umbo::*;
 
 use super::body::{Call, arguments, on_values, pointer};
 use super::cross_replica::{given, reduce_op};

@@ -5,6 +5,14 @@
 
 #![allow(dead_code, reason = "models need not all of what the library needs")]
 
-mod executor;
+// What protocols use of `umbo-executor`, under that name, and how work is handed to its workers.
+extern crate self as umbo_executor;
+
 mod ffi;
+#[path = "../../../crates/umbo-executor/src/handover.rs"]
+mod handover;
 mod strategy;
+#[path = "../../../crates/umbo-executor/src/sync.rs"]
+pub mod sync;
+#[path = "../../../crates/umbo-executor/src/wait.rs"]
+pub mod wait;

@@ -1,8 +1,8 @@
 //! Steps.
 
-#[path = "../../../src/strategy/cancellation.rs"]
+#[path = "../../../crates/umbo-strategy/src/cancellation.rs"]
 mod cancellation;
 mod model;
-#[path = "../../../src/strategy/protocol/mod.rs"]
+#[path = "../../../crates/umbo-strategy/src/protocol/mod.rs"]
 mod protocol;
 mod turns;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use umbo::error::Result;
-use umbo::optimizer::{GradientMode, Gradients, Optimizer, apply};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::error::Result;
+use umbo_core::optimizer::{GradientMode, Gradients, Optimizer, apply};
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
 
 use super::memory::quantile;
 use super::model::{What, gradients};

@@ -5,11 +5,11 @@
 use std::ops::Range;
 use std::ptr;
 
-use umbo::error::Result;
-use umbo::executor::workers;
-use umbo::kernels::instruction_set::Instructions;
-use umbo::kernels::streaming;
-use umbo::tensor::Tensor;
+use umbo_core::error::Result;
+use umbo_core::executor::workers;
+use umbo_core::kernels::instruction_set::Instructions;
+use umbo_core::kernels::streaming;
+use umbo_core::tensor::Tensor;
 
 use super::memory::{Timed, whole};
 
@@ -91,8 +91,8 @@ fn copy(from: &[Tensor], to: &Tensor, alone: bool, copying: Copying) -> Result<(
 
 #[cfg(test)]
 mod tests {
-    use umbo::device::DeviceId;
-    use umbo::tensor::Shape;
+    use umbo_core::device::DeviceId;
+    use umbo_core::tensor::Shape;
 
     use super::*;
 

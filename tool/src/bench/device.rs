@@ -1,9 +1,9 @@
 //! The device on which a benchmark of memory runs: host memory, or a GPU.
 
 use serde_json::{Value, json};
-use umbo::device::{DeviceId, DeviceKind, registry};
-use umbo::error::{Error, Result};
-use umbo::tensor::{DType, Shape, Tensor};
+use umbo_core::device::{DeviceId, DeviceKind, registry};
+use umbo_core::error::{Error, Result};
+use umbo_core::tensor::{DType, Shape, Tensor};
 
 use super::memory::{Timed, whole};
 use crate::failure::Failure;

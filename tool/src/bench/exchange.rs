@@ -11,10 +11,10 @@ use std::time::Instant;
 use lexopt::Arg::{Long, Short};
 use libloading::Library;
 use serde_json::json;
-use umbo::cluster::checked::CheckedCommunicator;
-use umbo::cluster::communicator::Communicator;
-use umbo::cluster::mpi::{self, VARIABLE};
-use umbo::error::{Error, Result};
+use umbo_core::cluster::checked::CheckedCommunicator;
+use umbo_core::cluster::communicator::Communicator;
+use umbo_core::cluster::mpi::{self, VARIABLE};
+use umbo_core::error::{Error, Result};
 
 use super::Asked;
 use super::memory::quantile;

@@ -1,10 +1,10 @@
 //! `umbo bench gather`: concatenates the replicas' tensors into one that is reused.
 
 use serde_json::json;
-use umbo::collectives::gather;
-use umbo::device::DeviceId;
-use umbo::error::Result;
-use umbo::tensor::{DType, Shape, Tensor};
+use umbo_core::collectives::gather;
+use umbo_core::device::DeviceId;
+use umbo_core::error::Result;
+use umbo_core::tensor::{DType, Shape, Tensor};
 
 use super::Asked;
 use super::copies;

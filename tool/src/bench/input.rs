@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use lexopt::Arg::{Long, Short};
 use serde_json::json;
-use umbo::error::{Error, Result};
-use umbo::input::{Dataset, DistributeOptions, PassIterator, ShuffleOptions, distribute_dataset};
-use umbo::strategy::{Options as StrategyOptions, ReplicaContext, Strategy};
-use umbo::tensor::{DType, Shape};
-use umbo::values::Value;
+use umbo_core::error::{Error, Result};
+use umbo_core::input::{
+    Dataset, DistributeOptions, PassIterator, ShuffleOptions, distribute_dataset,
+};
+use umbo_core::strategy::{Options as StrategyOptions, ReplicaContext, Strategy};
+use umbo_core::tensor::{DType, Shape};
+use umbo_core::values::Value;
 
 use super::Asked;
 use super::machine::ABOVE;

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use lexopt::Arg::{self, Long, Short};
 use lexopt::{Parser, ValueExt};
 use serde_json::{Map, Value, json};
-use umbo::device::DeviceId;
-use umbo::error::Result;
-use umbo::executor::workers;
-use umbo::tensor::DType;
+use umbo_core::device::DeviceId;
+use umbo_core::error::Result;
+use umbo_core::executor::workers;
+use umbo_core::tensor::DType;
 
 use super::machine::ABOVE;
 use super::plot::{Line, Plot, Point};

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use umbo::error::Result;
-use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction};
-use umbo::strategy::Strategy;
-use umbo::strategy::commit::StepParticipant;
-use umbo::strategy::variables::{Initial, NewVariable, create, refreshed_copy};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::variable::{Aggregation, Synchronization};
+use umbo_core::error::Result;
+use umbo_core::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction};
+use umbo_core::strategy::Strategy;
+use umbo_core::strategy::commit::StepParticipant;
+use umbo_core::strategy::variables::{Initial, NewVariable, create, refreshed_copy};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::variable::{Aggregation, Synchronization};
 
 use super::reduce::{filled, varied};
 

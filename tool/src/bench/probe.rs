@@ -5,14 +5,14 @@
 
 use std::ops::Range;
 
-use umbo::error::{Error, Result};
-use umbo::executor::workers;
-use umbo::kernels::dtype::DType;
-use umbo::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
-use umbo::kernels::layout::Layout;
-use umbo::kernels::streaming::{self, LINE};
-use umbo::kernels::view::{View, ViewMut};
-use umbo::tensor::Tensor;
+use umbo_core::error::{Error, Result};
+use umbo_core::executor::workers;
+use umbo_core::kernels::dtype::DType;
+use umbo_core::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
+use umbo_core::kernels::layout::Layout;
+use umbo_core::kernels::streaming::{self, LINE};
+use umbo_core::kernels::view::{View, ViewMut};
+use umbo_core::tensor::Tensor;
 
 type Line = [u64; LINE / 8];
 
@@ -227,9 +227,9 @@ impl<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> 
 
 #[cfg(test)]
 mod tests {
-    use umbo::device::DeviceId;
-    use umbo::error::Result;
-    use umbo::tensor::{Shape, Tensor, TensorMut};
+    use umbo_core::device::DeviceId;
+    use umbo_core::error::Result;
+    use umbo_core::tensor::{Shape, Tensor, TensorMut};
 
     fn exclusive(tensor: &Tensor) -> TensorMut<'_> {
         // SAFETY: nobody else uses a test's tensors.

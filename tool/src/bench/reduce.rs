@@ -1,11 +1,11 @@
 //! `umbo bench reduce`: reductions over replicas into a tensor that is reused.
 
 use serde_json::json;
-use umbo::collectives::{ReduceOp, reduce};
-use umbo::device::DeviceId;
-use umbo::error::{Error, Result};
-use umbo::kernels::reduce::over_replicas::result_dtype;
-use umbo::tensor::{DType, Shape, Tensor};
+use umbo_core::collectives::{ReduceOp, reduce};
+use umbo_core::device::DeviceId;
+use umbo_core::error::{Error, Result};
+use umbo_core::kernels::reduce::over_replicas::result_dtype;
+use umbo_core::tensor::{DType, Shape, Tensor};
 
 use super::memory::{Choices, Options, Row, whole};
 use super::probe::move_bytes;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::json;
-use umbo::error::{Error, Result};
-use umbo::optimizer::{Gradients, GradientsOptions, LossReduction, Optimizer, apply};
-use umbo::strategy::commit::StepParticipant;
-use umbo::strategy::variables::{Initial, NewVariable, create};
-use umbo::strategy::{Options as StrategyOptions, Strategy};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::variable::{Aggregation, Synchronization};
+use umbo_core::error::{Error, Result};
+use umbo_core::optimizer::{Gradients, GradientsOptions, LossReduction, Optimizer, apply};
+use umbo_core::strategy::commit::StepParticipant;
+use umbo_core::strategy::variables::{Initial, NewVariable, create};
+use umbo_core::strategy::{Options as StrategyOptions, Strategy};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::variable::{Aggregation, Synchronization};
 
 use super::Asked;
 use super::memory::{Choices, Options, Row, Timed, whole};

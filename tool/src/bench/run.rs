@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use crossbeam_utils::CachePadded;
 use lexopt::Arg::{Long, Short};
 use serde_json::json;
-use umbo::collectives::ReduceOp;
-use umbo::error::Result;
-use umbo::strategy::run::Limits;
-use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
-use umbo::tensor::Tensor;
-use umbo::values::Value;
+use umbo_core::collectives::ReduceOp;
+use umbo_core::error::Result;
+use umbo_core::strategy::run::Limits;
+use umbo_core::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
+use umbo_core::tensor::Tensor;
+use umbo_core::values::Value;
 
 use super::Asked;
 use super::plot::Plot;

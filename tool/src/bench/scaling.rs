@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use lexopt::Arg::{Long, Short};
 use serde_json::json;
-use umbo::cluster::communicator::Communicator;
-use umbo::cluster::mpi;
-use umbo::error::Result;
-use umbo::optimizer::{GradientMode, Gradients, Optimizer, apply};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::cluster::communicator::Communicator;
+use umbo_core::cluster::mpi;
+use umbo_core::error::Result;
+use umbo_core::optimizer::{GradientMode, Gradients, Optimizer, apply};
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
 
 use super::Asked;
 use super::memory::quantile;

@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use serde_json::json;
-use umbo::device::DeviceId;
-use umbo::error::Result;
-use umbo::optimizer::{Optimizer, Settings, apply};
-use umbo::strategy::{Options as StrategyOptions, Strategy};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::buffer::COPY_DTYPES;
+use umbo_core::device::DeviceId;
+use umbo_core::error::Result;
+use umbo_core::optimizer::{Optimizer, Settings, apply};
+use umbo_core::strategy::{Options as StrategyOptions, Strategy};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::buffer::COPY_DTYPES;
 
 use super::memory::{Choices, Options, Row, Timed, by_name, whole};
 use super::model::{Model, What};

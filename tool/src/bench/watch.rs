@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use lexopt::Arg::{Long, Short};
 use serde_json::json;
-use umbo::error::Result;
-use umbo::observe::{self, Phase, trace};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo_core::error::Result;
+use umbo_core::observe::{self, Phase, trace};
+use umbo_core::strategy::{Options, ReplicaContext, Strategy};
 
 use super::Asked;
 use crate::arguments::{PAUSE_US, REPLICAS, ROUNDS, STEPS, number};

@@ -5,11 +5,11 @@ use std::hint::spin_loop;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use umbo::error::Result;
-use umbo::executor::workers::{self, Costs};
-use umbo::optimizer::{Optimizer, apply};
-use umbo::strategy::{Options as StrategyOptions, Strategy};
-use umbo::tensor::DType;
+use umbo_core::error::Result;
+use umbo_core::executor::workers::{self, Costs};
+use umbo_core::optimizer::{Optimizer, apply};
+use umbo_core::strategy::{Options as StrategyOptions, Strategy};
+use umbo_core::tensor::DType;
 
 use super::Asked;
 use super::memory::{Choices, Options, quantile};

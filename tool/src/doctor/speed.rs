@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use umbo::executor::affinity::CpuSet;
-use umbo::observe::libraries::{Library, Vectors};
+use umbo_core::executor::affinity::CpuSet;
+use umbo_core::observe::libraries::{Library, Vectors};
 
 use super::{Finding, Verdict};
 
@@ -107,7 +107,7 @@ pub(super) fn hyperthreads(siblings: &[String]) -> Finding {
 mod tests {
     use super::super::tests::check;
     use super::*;
-    use umbo::observe::libraries::Maker;
+    use umbo_core::observe::libraries::Maker;
 
     #[test]
     fn old_kernels_are_worth_knowing() {

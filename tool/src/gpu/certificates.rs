@@ -1,21 +1,21 @@
 //! Runs kernels of every kind on values that are difficult for them, and compares the results with those of the CPU.
 
-use umbo::collectives::{self, Assignment, ReduceOp};
-use umbo::device::DeviceId;
-use umbo::error::Result;
-use umbo::optimizer::adagrad::Adagrad;
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::ftrl::Ftrl;
-use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::rmsprop::RmsProp;
-use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{
+use umbo_core::collectives::{self, Assignment, ReduceOp};
+use umbo_core::device::DeviceId;
+use umbo_core::error::Result;
+use umbo_core::optimizer::adagrad::Adagrad;
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::ftrl::Ftrl;
+use umbo_core::optimizer::momentum::Momentum;
+use umbo_core::optimizer::rmsprop::RmsProp;
+use umbo_core::optimizer::sgd::Sgd;
+use umbo_core::optimizer::{
     GradientMode, Gradients, LossReduction, Optimizer, Settings, UpdateRule, apply,
 };
-use umbo::strategy::variables::{self, Initial, NewVariable};
-use umbo::strategy::{Options, Strategy};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::variable::{Aggregation, Synchronization};
+use umbo_core::strategy::variables::{self, Initial, NewVariable};
+use umbo_core::strategy::{Options, Strategy};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::variable::{Aggregation, Synchronization};
 
 use super::Checked;
 

@@ -8,8 +8,8 @@ mod roofs;
 use std::fmt::{self, Display, Formatter, Write};
 
 use serde_json::{Value, json};
-use umbo::device::{DeviceId, DeviceKind, cuda, registry};
-use umbo::error::{Error, Status};
+use umbo_core::device::{DeviceId, DeviceKind, cuda, registry};
+use umbo_core::error::{Error, Status};
 
 use crate::arguments::{Bytes, Number};
 use crate::bench::device as memory;

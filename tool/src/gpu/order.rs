@@ -1,9 +1,9 @@
 //! Long chains of work, queued without a pause. Each part depends on the one before.
 
-use umbo::collectives::{Assignment, combine_into};
-use umbo::device::{DeviceId, DeviceKind, registry};
-use umbo::error::Result;
-use umbo::tensor::{Shape, Tensor};
+use umbo_core::collectives::{Assignment, combine_into};
+use umbo_core::device::{DeviceId, DeviceKind, registry};
+use umbo_core::error::Result;
+use umbo_core::tensor::{Shape, Tensor};
 
 use super::Checked;
 

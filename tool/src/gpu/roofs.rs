@@ -4,14 +4,14 @@ use std::fmt::Write;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use umbo::device::{DeviceId, registry};
-use umbo::error::Result;
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
-use umbo::strategy::variables::{self, Initial, NewVariable};
-use umbo::strategy::{Options, Strategy};
-use umbo::tensor::{DType, Shape, Tensor};
-use umbo::values::variable::{Aggregation, Synchronization};
+use umbo_core::device::{DeviceId, registry};
+use umbo_core::error::Result;
+use umbo_core::optimizer::adam::Adam;
+use umbo_core::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
+use umbo_core::strategy::variables::{self, Initial, NewVariable};
+use umbo_core::strategy::{Options, Strategy};
+use umbo_core::tensor::{DType, Shape, Tensor};
+use umbo_core::values::variable::{Aggregation, Synchronization};
 
 const ROUNDS: usize = 15;
 

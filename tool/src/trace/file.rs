@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use serde_json::{Map, Value};
-use umbo::observe::machine::Load;
+use umbo_core::observe::machine::Load;
 
 use crate::failure::Failure;
 

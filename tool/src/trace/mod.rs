@@ -8,7 +8,7 @@ mod step;
 use std::path::Path;
 
 use lexopt::Arg::{Long, Short, Value};
-use umbo::checkpoint::atomic::AtomicFile;
+use umbo_core::checkpoint::atomic::AtomicFile;
 
 use crate::Report;
 use crate::arguments::{self, differs, number};

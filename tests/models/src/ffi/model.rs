@@ -13,7 +13,7 @@ use loom::thread;
 use self::records::Records;
 use self::sync::{AtomicPtr, AtomicU32, Ordering};
 
-#[path = "../../../../src/ffi/records.rs"]
+#[path = "../../../../src/records.rs"]
 mod records;
 
 mod sync {

@@ -10,8 +10,8 @@ use loom::thread;
 use super::cancellation::{Cancellation, Listener};
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::rendezvous::{Departure, Rendezvous, WaitOutcome};
-use crate::executor::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
-use crate::executor::wait::{Signal, Spin};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use crate::wait::{Signal, Spin};
 
 /// A thread of a model.
 pub type Body = Box<dyn FnOnce() + Send>;

@@ -7,8 +7,8 @@ use super::model::{Body, explore, long, post};
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::rendezvous::{Departure, Rendezvous, ReplicaPhase, WaitOutcome};
 use super::protocol::turns::{Next, Turns};
-use crate::executor::sync::{AtomicBool, AtomicUsize, Ordering};
-use crate::executor::wait::{Signal, Spin};
+use crate::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::wait::{Signal, Spin};
 
 /// Replicas on one device, of a step with so many merge calls, and their coordinator.
 struct Device {

@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 use lexopt::Arg::{Long, Short};
 use serde_json::json;
-use umbo::error::Result;
-use umbo::strategy::Options;
+use umbo_core::error::Result;
+use umbo_core::strategy::Options;
 
 use super::Asked;
 use super::compared::{Row, Training, measure};

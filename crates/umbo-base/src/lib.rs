@@ -1,0 +1,50 @@
+//! What all crates of Umbo use: errors, names that C reads, too, and what is observed.
+
+#![deny(unsafe_code)]
+#![allow(
+    rustdoc::private_intra_doc_links,
+    reason = "these pages are for those who change the core: they are made with private items"
+)]
+
+/// Declares an enum with a list of all its variants, `ALL`.
+#[macro_export]
+macro_rules! listed {
+    (
+        $(#[$about:meta])*
+        $visibility:vis enum $Enum:ident {
+            $($(#[$documentation:meta])* $Variant:ident = $number:literal,)+
+        }
+    ) => {
+        $(#[$about])*
+        $visibility enum $Enum {
+            $($(#[$documentation])* $Variant = $number,)+
+        }
+
+        impl $Enum {
+            /// All variants, in the order of their numbers.
+            $visibility const ALL: [$Enum; [$($Enum::$Variant),+].len()] = [$($Enum::$Variant),+];
+        }
+    };
+}
+
+/// The error for a wrong value, shape, dtype or name of an argument: the argument's name, then the message as for
+/// `format!`.
+#[macro_export]
+macro_rules! invalid {
+    ($argument:expr, $($problem:tt)+) => {
+        $crate::error::Error::invalid($argument, format!($($problem)+))
+    };
+}
+
+/// The error for an axis, index or position that is out of range: as `invalid!`.
+#[macro_export]
+macro_rules! out_of_range {
+    ($argument:expr, $($problem:tt)+) => {
+        $crate::error::Error::out_of_range($argument, format!($($problem)+))
+    };
+}
+
+pub mod error;
+pub mod files;
+pub mod observe;
+pub mod text;

@@ -1,0 +1,223 @@
+//! A file that is replaced as a whole.
+//!
+//! The new contents go to a file beside the target, are synchronised with the disk, and then take the target's name.
+//! The folder is synchronised, too. So after a failure of any call, a kill or a power cut, the target's name leads to
+//! the old contents or to the new ones.
+//!
+//! The file beside it is called `.NAME.PROCESS.NUMBER.partial` and is locked while it is written. If a process is
+//! killed, the next process that writes the same target removes its file. If that name is too long for the file system,
+//! a checksum of the target's name stands for it.
+//!
+//! If the path is a symbolic link, the target is the file to which it leads. The new file has the old one's mode, and
+//! its owner and group if the system permits that.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use umbo_base::error::{Error, Result};
+pub(super) use umbo_base::files::folder_of;
+use umbo_base::files::{self, Place};
+use umbo_base::observe::log::{self, Level};
+
+const ENDING: &str = ".partial";
+
+/// A file that is being written. If it is dropped before [`AtomicFile::finish`], it leaves no trace.
+pub struct AtomicFile {
+    /// The path, as the caller has given it.
+    shown: PathBuf,
+    target: PathBuf,
+    folder: PathBuf,
+    partial: PathBuf,
+    pub(super) file: File,
+    finished: bool,
+}
+
+impl AtomicFile {
+    /// Creates the file that will replace the file at `path`.
+    ///
+    /// INVALID_ARGUMENT: a folder, or another file that is not regular. Otherwise as the system reports.
+    pub fn create(path: &Path) -> Result<AtomicFile> {
+        let place = Place::of(path)?;
+        let nameless = || invalid!("path", "'{}' has no file name", path.display());
+        let name = place.path.file_name().ok_or_else(nameless)?;
+        let given_folder = folder_of(&place.path);
+        let folder = files::lasting(given_folder);
+        let short = short_name(name);
+        remove_left_over(&folder, |target| target == name || *target == *short);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        if let Some(existing) = &place.existing {
+            // Nobody else may read or write more than of the old file. It gets exactly its mode in the end.
+            options.mode(existing.mode() & 0o777 | 0o600);
+        }
+        let mut start = name;
+        for _ in 0..100 {
+            let partial = folder.join(partial_name(start));
+            let file = match files::open(&options, &partial) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) && start == name => {
+                    start = &short;
+                    continue;
+                }
+                Err(error) => {
+                    // The file may exist, because a step after its creation may have failed.
+                    let _ = fs::remove_file(&partial);
+                    return Err(match folder.is_dir() {
+                        true => failed(path, "creating a file beside it", &error),
+                        false => failed(given_folder, "the folder to write to", &error),
+                    });
+                }
+            };
+            // Between its creation and its lock, another process may remove the file as one that was left over.
+            let ours = match file.try_lock() {
+                Ok(()) => file.metadata().map_or(true, |metadata| metadata.nlink() > 0),
+                Err(TryLockError::WouldBlock) => false,
+                // The file system has no locks, so no process can lock a left-over file, either.
+                Err(TryLockError::Error(_)) => true,
+            };
+            if ours {
+                let (shown, target) = (path.to_owned(), folder.join(name));
+                return Ok(AtomicFile { shown, target, folder, partial, file, finished: false });
+            }
+        }
+        let problem = format!("'{}': no free name beside it could be had", path.display());
+        Err(Error::Unavailable(problem))
+    }
+
+    /// The path of the file that will be replaced, which is not that of a symbolic link.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Appends bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|error| failed(&self.shown, "writing", &error))
+    }
+
+    /// Gives the file the target's name. If this returns an error, the old file is unchanged. Otherwise the new file is
+    /// in place, and it survives a power cut, unless the folder could not be synchronised, which is logged.
+    pub fn finish(mut self) -> Result<()> {
+        let failed = |doing: &str, error: io::Error| failed(&self.shown, doing, &error);
+        // If a folder or a device has taken the name in the meantime, it stays.
+        let place = Place::of(&self.target)?;
+        if place.path != self.target {
+            return Err(invalid!("path", "'{}' has become a link", self.shown.display()));
+        }
+        if let Some(existing) = &place.existing {
+            keep_attributes(&self.file, existing);
+        }
+        self.file.sync_all().map_err(|error| failed("synchronising", error))?;
+        // The folder is opened first, because a failure of that can still be returned.
+        let folder = match files::open(OpenOptions::new().read(true), &self.folder) {
+            // A process may be allowed to write to a folder that it may not read.
+            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
+                return Err(failed("opening its folder", error));
+            }
+            opened => opened,
+        };
+        fs::rename(&self.partial, &self.target).map_err(|error| failed("renaming", error))?;
+        self.finished = true;
+        if let Err(error) = folder.and_then(|folder| folder.sync_all())
+            && !means_nothing_to_do(&error)
+        {
+            let path = self.shown.display();
+            log::log(Level::Warning, || {
+                format!(
+                    "'{path}': the new file is in place, but its folder could not be synchronised, so a power \
+                     cut might bring the old file back: {error}"
+                )
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Whether the error of synchronising a folder says that the file system has nothing of the kind. Some file systems of
+/// networks and of user space know it for files only. Nobody can change that, so nothing is said about it; SQLite and
+/// PostgreSQL ignore these errors, too.
+fn means_nothing_to_do(error: &io::Error) -> bool {
+    let codes = [libc::EINVAL, libc::EBADF, libc::ENOSYS, libc::ENOTSUP];
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
+/// Gives a new file the mode of the file that it will replace, and the owner and the group if the system permits that.
+fn keep_attributes(file: &File, existing: &Metadata) {
+    let Ok(made) = file.metadata() else { return };
+    let (owner, group) = (existing.uid(), existing.gid());
+    let mut mode = existing.mode() & 0o7777;
+    if (made.uid(), made.gid()) != (owner, group)
+        && fchown(file, Some(owner), Some(group)).is_err()
+        && fchown(file, None, Some(group)).is_err()
+    {
+        // Another group may do no more than everybody.
+        mode &= !0o070 | (mode & 0o007) << 3;
+    }
+    if made.mode() & 0o7777 != mode {
+        // A file system without modes gives all files the same, as it gave the old one.
+        let _ = file.set_permissions(Permissions::from_mode(mode));
+    }
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if !self.finished {
+            // If it cannot be removed now, the next writer of the target removes it.
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
+}
+
+/// Removes the files of processes that were killed while they wrote a target whose name `is_target` accepts. Errors are
+/// ignored, because the next call tries again.
+pub(super) fn remove_left_over(folder: &Path, is_target: impl Fn(&OsStr) -> bool) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        if !target_of(&entry.file_name()).is_some_and(&is_target) {
+            continue;
+        }
+        // Links and pipes are skipped: only a regular file can be one that a process has left here.
+        if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let path = entry.path();
+        let Ok(file) = files::open(OpenOptions::new().write(true), &path) else { continue };
+        if file.try_lock().is_ok() {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// A name that stands for that of a target where the system allows no longer one.
+fn short_name(target: &OsStr) -> OsString {
+    format!("umbo-{:08x}", crc32fast::hash(target.as_bytes())).into()
+}
+
+/// A new name for a file whose contents are to become those of `target`.
+fn partial_name(target: &OsStr) -> OsString {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let mut name = OsString::from(".");
+    name.push(target);
+    name.push(format!(".{}.{number}{ENDING}", std::process::id()));
+    name
+}
+
+/// The name of the target whose contents a file with this name was to become, if it is such a file.
+fn target_of(partial: &OsStr) -> Option<&OsStr> {
+    let bytes = partial.as_bytes().strip_prefix(b".")?.strip_suffix(ENDING.as_bytes())?;
+    let mut pieces = bytes.rsplitn(3, |byte| *byte == b'.');
+    let is_number = |piece: &[u8]| !piece.is_empty() && piece.iter().all(u8::is_ascii_digit);
+    (is_number(pieces.next()?) && is_number(pieces.next()?)).then_some(())?;
+    pieces.next().map(OsStr::from_bytes)
+}
+
+/// The error for a system call that writes.
+pub(super) fn failed(path: &Path, doing: &str, error: &io::Error) -> Error {
+    Error::of_system(format_args!("'{}': {doing}", path.display()), error)
+}

@@ -1,0 +1,316 @@
+//! The objects of one strategy that are saved and restored together.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::{Map, Value as Json};
+
+use crate::homes::Homes;
+use crate::mismatch::refuse;
+pub use crate::numbers::Number;
+pub use crate::objects::iterator::SavedIterator;
+use crate::objects::number::NumberCell;
+pub use crate::objects::tensor::CallersTensor;
+use crate::reader::CheckpointFile;
+use crate::saveable::{Changes, Names, ObjectReader, PreparedRestore, Saveable};
+use crate::wanted::{Values, WantedTensors};
+use parking_lot::Mutex;
+use umbo_base::error::{Error, Result};
+use umbo_base::text::with_article;
+use umbo_input::PreparedPosition;
+use umbo_strategy::Strategy;
+use umbo_strategy::quiet::{Changing, Quiet};
+use umbo_tensor::values::variable::Variable;
+
+/// Objects by name, in the order in which they were added.
+pub(super) type Entries = IndexMap<String, Arc<dyn Saveable>>;
+
+/// The longest name of an object.
+pub const LONGEST_NAME: usize = 4095;
+
+/// Named objects that are saved and restored together. They all belong to one strategy, whose step number is saved with
+/// them. Variables may also belong to the default strategy.
+pub struct Checkpoint {
+    strategy: Strategy,
+    /// The objects by name, in the order in which they were added.
+    entries: Mutex<Entries>,
+    /// The folders where its managers may save.
+    pub(super) homes: Homes,
+}
+
+impl Checkpoint {
+    /// A checkpoint that has only the step number of `strategy`.
+    pub fn new(strategy: &Strategy) -> Arc<Checkpoint> {
+        let strategy = strategy.clone();
+        Arc::new(Checkpoint { strategy, entries: Mutex::default(), homes: Homes::default() })
+    }
+
+    /// The strategy.
+    pub fn strategy(&self) -> &Strategy {
+        &self.strategy
+    }
+
+    /// Adds an object. Its name must differ from those of the others.
+    pub fn add(&self, name: &str, object: Arc<dyn Saveable>) -> Result<()> {
+        let own = self.strategy.id();
+        let fits = |of| of == own || (of == 0 && object.kind() == "variable");
+        if !object.strategy().is_none_or(fits) {
+            let problem =
+                "made by another strategy than the checkpoint; make a checkpoint for each";
+            return Err(Error::invalid(object.kind(), problem));
+        }
+        check_name(name)?;
+        let mut entries = self.entries.lock();
+        if let Some(other) = entries.get(name) {
+            return Err(invalid!(
+                "name",
+                "the {} would be saved as '{name}', like {} that was added before; names \
+                     in a checkpoint differ",
+                object.kind(),
+                with_article(other.kind())
+            ));
+        }
+        entries.insert(name.to_owned(), object);
+        Ok(())
+    }
+
+    /// Sets a number of the caller, and adds it if it does not exist.
+    pub fn set_number(&self, name: &str, value: Number) -> Result<()> {
+        let known = self.entries.lock().get(name).cloned();
+        if let Some(cell) = known.as_ref().and_then(|object| object.number()) {
+            let mut current = cell.lock();
+            if std::mem::discriminant(&*current) != std::mem::discriminant(&value) {
+                let problem = format!("'{name}' is {current:?}, and would be {value:?}");
+                return Err(Error::invalid("name", problem));
+            }
+            *current = value;
+            return Ok(());
+        }
+        self.add(name, Arc::new(NumberCell(Mutex::new(value))))
+    }
+
+    /// A number of the caller, as it was last set or restored.
+    pub fn number(&self, name: &str) -> Result<Number> {
+        let known = self.entries.lock().get(name).cloned();
+        let number = known.as_ref().and_then(|object| object.number()).map(|cell| *cell.lock());
+        number.ok_or_else(|| {
+            Error::NotFound(format!("name: no number '{name}' was set in this checkpoint"))
+        })
+    }
+
+    pub(super) fn copied_entries(&self) -> Entries {
+        self.entries.lock().clone()
+    }
+
+    /// Restores all state from the file at `path`, or changes nothing. With several ranks, all ranks make this call,
+    /// and all of them restore, or none.
+    ///
+    /// INVALID_ARGUMENT, with a list of all differences, if the objects and the file do not fit. FAILED_PRECONDITION: a
+    /// step is in progress, on whatever thread (the message names it), or the strategy drains.
+    pub fn restore(&self, path: &Path) -> Result<()> {
+        drop(self.strategy.quiet_now()?);
+        // The path may lead elsewhere when all is restored.
+        let home = Homes::home_of(path);
+        let entries = self.copied_entries();
+        let default = self.default_of(&entries);
+        let prepared = CheckpointFile::open(path).and_then(|file| {
+            let (ready, values) = self.prepare_all(&file, &entries)?;
+            let quiet = self.strategy.quiet_now()?;
+            let default = default.as_ref().map(Strategy::quiet_now).transpose()?;
+            Ok((ready, values, quiet, default, file.own()?.steps))
+        });
+        let what = &"the restoring of a checkpoint";
+        let ((ready, values, mut quiet, default, steps), _) =
+            self.strategy.any_rank(what, ("", 0), prepared, |_| false)?;
+        // From here on nothing is refused.
+        let mut positions = Vec::new();
+        self.changing(&quiet, default.as_ref(), &values, |changes| {
+            ready.into_iter().try_for_each(|ready| match ready {
+                PreparedRestore::State(replace) => replace(changes),
+                PreparedRestore::Position(position) => {
+                    positions.push(position);
+                    Ok(())
+                }
+            })
+        })?;
+        quiet.set_steps(steps);
+        drop((quiet, default));
+        positions.into_iter().try_for_each(PreparedPosition::go)?;
+        if let Some(home) = home {
+            self.homes.add(home);
+        }
+        Ok(())
+    }
+
+    /// Checks that everything fits, then reads all that is to be restored, and does everything that can fail.
+    fn prepare_all<'a>(
+        &self,
+        file: &CheckpointFile,
+        entries: &'a Entries,
+    ) -> Result<(Vec<PreparedRestore<'a>>, Values)> {
+        file.own()?;
+        let names = names_of(entries)?;
+        let (mut mismatches, mut wanted) = (Vec::new(), WantedTensors::default());
+        let mut taken = HashSet::new();
+        let mut prepared = Vec::new();
+        for (name, object) in entries {
+            let found = properties_of(file, name, &**object, &mut mismatches)?;
+            let Some(properties) = found else { continue };
+            let (taken, wanted, mismatches) = (&mut taken, &mut wanted, &mut mismatches);
+            let mut saved =
+                ObjectReader { file, object: name, properties, taken, wanted, mismatches };
+            prepared.extend(object.prepare(&names, &mut saved)?);
+        }
+        report_unexpected(file, entries, &taken, &mut mismatches)?;
+        if mismatches.is_empty() && prepared.len() < entries.len() {
+            return Err(Error::Internal("what does not fit does not say why".into()));
+        }
+        refuse(file.path(), &mismatches)?;
+        Ok((prepared, file.read_wanted(&wanted)?))
+    }
+
+    /// Calls `change` with the right to change the variables of `entries`, and with `values`.
+    pub(super) fn with_changes<R>(
+        &self,
+        values: &Values,
+        change: impl FnOnce(&Changes<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let quiet = self.strategy.quiet_now()?;
+        let default = self.default_of(&self.copied_entries());
+        let default = default.as_ref().map(Strategy::quiet_now).transpose()?;
+        self.changing(&quiet, default.as_ref(), values, change)
+    }
+
+    /// The default strategy, if one of the variables belongs to it and it is not the checkpoint's own.
+    fn default_of(&self, entries: &Entries) -> Option<Strategy> {
+        let own = self.strategy.id();
+        let others = |object: &Arc<dyn Saveable>| object.strategy().is_some_and(|of| of != own);
+        entries.values().any(others).then(Strategy::default_strategy)
+    }
+
+    fn changing<R>(
+        &self,
+        quiet: &Quiet<'_>,
+        default: Option<&Quiet<'_>>,
+        values: &Values,
+        change: impl FnOnce(&Changes<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let strategy = self.strategy.id();
+        let both = |own: &Changing<'_>, default: Option<&Changing<'_>>| {
+            change(&Changes { values, own, default, strategy })
+        };
+        quiet.changing(|own| match default {
+            Some(default) => default.changing(|default| both(own, Some(default))),
+            None => both(own, None),
+        })
+    }
+
+    /// The variables that were added, with the names under which they were added.
+    pub(super) fn variables(&self) -> Vec<(String, Variable)> {
+        let entries = self.copied_entries();
+        let variables = entries.into_iter().filter(|(_, object)| object.kind() == "variable");
+        let named = variables.filter_map(|(name, object)| Some((name, object.variables().pop()?)));
+        named.collect()
+    }
+}
+
+impl std::fmt::Debug for Checkpoint {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "checkpoint of strategy {}", self.strategy.id())
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let wrong = |problem: String| Err(Error::invalid("name", problem));
+    if name.is_empty() {
+        return wrong("empty; objects in a checkpoint have names".into());
+    }
+    if name.len() > LONGEST_NAME {
+        return wrong(format!("has {} bytes; at most {LONGEST_NAME} are expected", name.len()));
+    }
+    if name == "__metadata__" {
+        return wrong("'__metadata__' means something else in safetensors files".into());
+    }
+    Ok(())
+}
+
+/// The names of variables in the checkpoint.
+pub(super) fn names_of(entries: &Entries) -> Result<Names> {
+    let mut names = Names::default();
+    let (variables, others): (Vec<_>, Vec<_>) =
+        entries.iter().partition(|(_, object)| object.kind() == "variable");
+    for (name, object) in variables {
+        for variable in object.variables() {
+            names.add(&variable, name)?;
+        }
+    }
+    for (_, object) in others {
+        for variable in object.variables() {
+            names.add(&variable, variable.name().as_str())?;
+        }
+    }
+    Ok(names)
+}
+
+/// Whether a tensor of this name is, or may be, the object or a part of it.
+pub(super) fn owns(object: &str, tensor: &str) -> bool {
+    tensor.strip_prefix(object).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The properties of an object in the file, if the file has it and its kind is the same.
+fn properties_of<'a>(
+    file: &'a CheckpointFile,
+    name: &str,
+    object: &dyn Saveable,
+    mismatches: &mut Vec<String>,
+) -> Result<Option<&'a Map<String, Json>>> {
+    let kind = object.kind();
+    let Some(properties) = file.objects()?.get(name) else {
+        mismatches.push(format!("missing: the file has no {kind} '{name}'"));
+        return Ok(None);
+    };
+    let there = kind_of(properties);
+    if there != kind {
+        let (here, there) = (with_article(kind), with_article(there));
+        mismatches.push(format!("kind: '{name}' is {here} here, {there} in the file"));
+        return Ok(None);
+    }
+    Ok(Some(properties))
+}
+
+/// The kind of an object in a file.
+fn kind_of(properties: &Map<String, Json>) -> &str {
+    properties.get("kind").and_then(Json::as_str).unwrap_or("thing of no kind")
+}
+
+/// Adds what is in the file but was not taken by any object.
+fn report_unexpected(
+    file: &CheckpointFile,
+    entries: &Entries,
+    taken: &HashSet<String>,
+    mismatches: &mut Vec<String>,
+) -> Result<()> {
+    let mut reported = Vec::new();
+    for (name, properties) in file.objects()? {
+        let here = entries.get(name).map(|object| object.kind());
+        let there = kind_of(properties);
+        if here.is_none() {
+            let kind = with_article(there);
+            mismatches
+                .push(format!("unexpected: the file has {kind} '{name}', which was not added"));
+        }
+        if here != Some(there) {
+            reported.push(name);
+        }
+    }
+    for name in file.names() {
+        if !taken.contains(name) && !reported.iter().any(|object| owns(object, name)) {
+            let problem =
+                format!("unexpected: the file has a tensor '{name}', which nothing here takes");
+            mismatches.push(problem);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! Checkpoints: one file with everything that training needs to continue as if it had not stopped.
+//!
+//! - [`saveable`]: the traits of objects that can be in a checkpoint. [`mismatch`]: how a file and the objects may
+//!   differ.
+//! - `atomic`: a file that exists as a whole or not at all. `header`: the file format. `snapshot`: the contents of a
+//!   file; `writer`, [`reader`]: files; `parts`: the files of several ranks. `wanted`: which tensors are read;
+//!   `loading`: reading many at once. [`numbers`]: numbers in a header.
+//! - `objects`: variables, optimizers, gradients, metrics, the caller's tensors and numbers.
+//! - [`bundle`]: the objects that are saved and restored together. `saving`: how they are saved.
+//! - [`manager`]: saves and restores in a folder. `shelf`: which files are there, in which order, and which are kept;
+//!   `folder`: their names; `held_folder`: the folder itself, whatever its path leads to later; `homes`: which training
+//!   saves there; `background`: the writing thread.
+//! - [`weight_files`]: variables alone, from files of any program.
+//! - [`arrays`]: single tensors as NumPy's files.
+//!
+//! The format is described in `docs/checkpoints.md`.
+
+#![deny(unsafe_code)]
+#![allow(
+    rustdoc::private_intra_doc_links,
+    reason = "these pages are for those who change the core: they are made with private items"
+)]
+
+#[macro_use]
+extern crate umbo_base;
+
+pub mod arrays;
+pub mod atomic;
+mod background;
+pub mod bundle;
+mod folder;
+mod header;
+mod held_folder;
+mod homes;
+mod loading;
+pub mod manager;
+mod manager_options;
+mod mismatch;
+pub mod numbers;
+mod objects;
+mod parts;
+pub mod reader;
+pub mod saveable;
+mod saving;
+mod shelf;
+mod snapshot;
+mod wanted;
+pub mod weight_files;
+mod writer;
+
+pub use bundle::{CallersTensor, Checkpoint, Number, SavedIterator};
+pub use manager::Manager;
+pub use manager_options::ManagerOptions;
+pub use saveable::Saveable;

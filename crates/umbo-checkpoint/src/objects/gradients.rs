@@ -1,0 +1,104 @@
+//! Gradients: the sums that runs have accumulated since the last update.
+
+use crate::numbers::{number, read_number};
+use crate::saveable::{Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable};
+use umbo_base::error::{Result, memory};
+use umbo_device::DeviceId;
+use umbo_optim::saved_gradients::{AccumulatedRuns, AccumulatedSum};
+use umbo_optim::{Gradients, LossReduction};
+use umbo_tensor::values::variable::Variable;
+use umbo_tensor::{DType, Shape, Tensor};
+
+impl Saveable for Gradients {
+    fn kind(&self) -> &'static str {
+        "gradients"
+    }
+
+    fn strategy(&self) -> Option<u64> {
+        Some(Gradients::strategy(self))
+    }
+
+    fn variables(&self) -> Vec<Variable> {
+        Gradients::variables(self).to_vec()
+    }
+
+    fn save(&self, names: &Names, record: &mut ObjectRecord) -> Result<()> {
+        let AccumulatedRuns { runs, weight, sums } = self.export()?;
+        for AccumulatedSum { index, rows, sum } in sums {
+            let name = names.name(&Gradients::variables(self)[index])?;
+            if let Some(rows) = rows {
+                let mut numbers = memory::list(rows.len(), "rows of a gradient")?;
+                numbers.extend(rows.iter().map(|&row| row as i64));
+                let shape = Shape::new(&[rows.len()])?;
+                let rows = Tensor::from_slice::<i64>(&numbers, shape, DeviceId::HOST)?;
+                record.part(format!("{name}/rows"), rows);
+            }
+            record.part(format!("{name}/sum"), sum);
+        }
+        record.property("loss_reduction", reduction_name(self.loss_reduction()));
+        record.property("runs", runs);
+        record.property("weight", number(weight));
+        Ok(())
+    }
+
+    fn prepare<'a>(&'a self, names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
+        let here = reduction_name(self.loss_reduction());
+        let there = saved.read_property("loss_reduction", |json| json.as_str().map(str::to_owned));
+        if there.as_deref().is_some_and(|there| there != here) {
+            let there = there.unwrap_or_default();
+            saved.differs(format!("its loss reduction is {here} here, {there} in the file"));
+        }
+        let runs = saved.count("runs");
+        let weight = saved.read_property("weight", |json| {
+            read_number(json).filter(|weight| weight.is_finite() && *weight >= 0.0)
+        });
+        let mut sums = Vec::new();
+        for (index, variable) in Gradients::variables(self).iter().enumerate() {
+            sums.extend(read_sum(self, index, names.name(variable)?, saved)?);
+        }
+        let (Some(runs), Some(weight)) = (runs, weight) else { return Ok(None) };
+        let runs = self.prepare_import(AccumulatedRuns { runs, weight, sums })?;
+        Ok(Some(PreparedRestore::by(move |_| self.import(runs))))
+    }
+}
+
+/// The sum of one variable, if the file has it.
+fn read_sum(
+    gradients: &Gradients,
+    index: usize,
+    name: &str,
+    saved: &mut ObjectReader<'_>,
+) -> Result<Option<AccumulatedSum>> {
+    let variable = &gradients.variables()[index];
+    let (of_rows, of_sum) = (format!("{name}/rows"), format!("{name}/sum"));
+    if !saved.has_part(&of_sum) {
+        return Ok(None);
+    }
+    if !gradients.is_row_sparse(index) {
+        let sum = saved.tensor(Some(&of_sum), DType::Float64, variable.shape())?;
+        return Ok(sum.map(|sum| AccumulatedSum { index, rows: None, sum }));
+    }
+    let count = saved.rows(&of_sum).unwrap_or_default();
+    let rows = saved.tensor(Some(&of_rows), DType::Int64, Shape::new(&[count])?)?;
+    let shape = variable.shape().to_vec();
+    let shape = Shape::new(&[&[count], &shape[1..]].concat())?;
+    let sum = saved.tensor(Some(&of_sum), DType::Float64, shape)?;
+    let (Some(rows), Some(sum)) = (rows, sum) else { return Ok(None) };
+    let most = variable.shape()[0];
+    let rows = rows.to_vec::<i64>()?;
+    let within = rows.iter().all(|&row| usize::try_from(row).is_ok_and(|row| row < most));
+    if !within || !rows.is_sorted_by(|row, next| row < next) {
+        saved.differs(format!("'{of_rows}' in the file are not rows of [0, {most}), ascending"));
+        return Ok(None);
+    }
+    let rows = Some(rows.into_iter().map(|row| row as usize).collect());
+    Ok(Some(AccumulatedSum { index, rows, sum }))
+}
+
+fn reduction_name(reduction: LossReduction) -> &'static str {
+    match reduction {
+        LossReduction::Sum => "SUM",
+        LossReduction::Mean => "MEAN",
+        LossReduction::GlobalMean => "GLOBAL_MEAN",
+    }
+}

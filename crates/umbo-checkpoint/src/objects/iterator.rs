@@ -1,0 +1,46 @@
+//! Iterators: the position of a pass over a dataset.
+
+use std::sync::Arc;
+
+use crate::saveable::{Names, ObjectReader, ObjectRecord, PreparedRestore, Ready, Saveable};
+use umbo_base::error::{Result, Status};
+use umbo_input::PassIterator;
+
+/// An iterator, shared with the program.
+pub struct SavedIterator(pub Arc<PassIterator>);
+
+impl Saveable for SavedIterator {
+    fn kind(&self) -> &'static str {
+        "iterator"
+    }
+
+    fn strategy(&self) -> Option<u64> {
+        self.0.distributed_for()
+    }
+
+    fn may_call_back(&self) -> bool {
+        true
+    }
+
+    fn save(&self, _names: &Names, record: &mut ObjectRecord) -> Result<()> {
+        let position = self.0.save_position()?;
+        if self.0.spans_ranks {
+            record.of_each_rank(position.clone());
+        }
+        record.property("position", position);
+        Ok(())
+    }
+
+    fn prepare<'a>(&'a self, _names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a> {
+        let position = saved.read_property("position", |json| json.as_str().map(str::to_owned));
+        let Some(position) = position else { return Ok(None) };
+        match self.0.prepare_position(&position) {
+            Ok(prepared) => Ok(Some(PreparedRestore::Position(prepared))),
+            Err(error) if error.status() == Status::InvalidArgument => {
+                saved.differs(error.to_string());
+                Ok(None)
+            }
+            Err(error) => Err(error.within(format!("'{}'", saved.object))),
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Files of tensors in the safetensors format, with or without Umbo's entry in their metadata.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use safetensors::tensor::{Dtype, Metadata, TensorInfo};
+use serde_json::{Map, Value as Json};
+
+use crate::header::{self, FORMAT, LENGTH_BYTES, LONGEST, OwnHeader};
+use crate::parts::PartFile;
+use crate::snapshot::SavedSharding;
+use crate::wanted::{Later, WantedTensors};
+use umbo_base::error::{Error, Result, Status, memory};
+use umbo_base::files::Place;
+use umbo_device::DeviceId;
+use umbo_input::file::{self, damaged};
+use umbo_tensor::{DType, Shape, Tensor};
+
+/// An open file whose header was checked.
+pub struct CheckpointFile {
+    pub(super) path: PathBuf,
+    pub(super) file: File,
+    /// The offset of the elements in the file.
+    data: u64,
+    tensors: HashMap<String, TensorInfo>,
+    /// The dtypes of tensors that the format does not know. They are listed in `tensors` as bytes.
+    foreign: HashMap<String, String>,
+    own: Option<OwnHeader>,
+    /// The parts of the ranks after the first, if several ranks have saved it.
+    parts: Vec<CheckpointFile>,
+}
+
+impl CheckpointFile {
+    /// Opens a file and reads its header.
+    ///
+    /// NOT_FOUND, PERMISSION_DENIED: as the system reports. DATA_LOSS: the file is damaged, shorter or longer than its
+    /// header says, or of another format. UNIMPLEMENTED: a later version of the format.
+    pub fn open(path: &Path) -> Result<CheckpointFile> {
+        let mut file = CheckpointFile::open_one(path)?;
+        let parts = file.own.as_ref().map(|own| own.parts.clone()).unwrap_or_default();
+        // Parts are beside the file itself, even if the path is a symbolic link.
+        let place = match parts.is_empty() {
+            true => path.to_owned(),
+            false => Place::of(path)?.path,
+        };
+        for PartFile { name, checksum } in parts {
+            let part =
+                CheckpointFile::open_one(&place.with_file_name(&name)).map_err(
+                    |error| match error.status() {
+                        Status::NotFound => damaged(path, format!("its part '{name}' is missing")),
+                        _ => error,
+                    },
+                )?;
+            if part.own.as_ref().map(|own| own.checksum) != Some(checksum) {
+                return Err(damaged(path, format!("its part '{name}' is that of another save")));
+            }
+            file.parts.push(part);
+        }
+        file.check_shardings()?;
+        Ok(file)
+    }
+
+    /// What a manager has noted in the file at `path`, whether its parts are there or not.
+    pub(super) fn notes_at(path: &Path) -> Result<Map<String, Json>> {
+        Ok(CheckpointFile::open_one(path)?.own.map(|own| own.saved).unwrap_or_default())
+    }
+
+    /// Checks that all parts have the tensors that the file says they have.
+    fn check_shardings(&self) -> Result<()> {
+        let divided = self.own.iter().flat_map(|own| &own.divided);
+        for (name, SavedSharding { boundaries, .. }) in divided {
+            let dtype = self.tensors.get(name).map(|info| info.dtype);
+            let fits = |(part, pair): (&CheckpointFile, &[usize])| {
+                part.tensors.get(name).is_some_and(|info| {
+                    info.shape == [pair[1] - pair[0]] && Some(info.dtype) == dtype
+                })
+            };
+            if boundaries.len() != self.parts.len() + 2
+                || !self.files().zip(boundaries.windows(2)).all(fits)
+            {
+                let problem = format!("damaged: its parts are not those of tensor '{name}'");
+                return Err(damaged(&self.path, problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// This file and its parts.
+    fn files(&self) -> impl Iterator<Item = &CheckpointFile> {
+        std::iter::once(self).chain(&self.parts)
+    }
+
+    fn open_one(path: &Path) -> Result<CheckpointFile> {
+        let file = file::open(path)?;
+        let length = file.metadata().map_err(|error| file::failed(path, &error))?.len();
+        let mut start = [0; LENGTH_BYTES];
+        read_at(path, &file, &mut start, 0)?;
+        let header = u64::from_le_bytes(start);
+        let is_cut_off = header > length.saturating_sub(LENGTH_BYTES as u64);
+        if header > LONGEST || is_cut_off {
+            let limit = match is_cut_off {
+                true => format!("it has {length} in all"),
+                false => format!("the format allows {LONGEST}"),
+            };
+            let problem = format!(
+                "not a safetensors file, or damaged: it says that its header has {header} bytes, and {limit}"
+            );
+            return Err(damaged(path, problem));
+        }
+        let mut all = memory::filled(LENGTH_BYTES + header as usize, 0, "bytes of a header")?;
+        read_at(path, &file, &mut all, 0)?;
+        let text = std::str::from_utf8(&all[LENGTH_BYTES..])
+            .map_err(|_| damaged(path, "not a safetensors file, or damaged: no header"))?;
+        let (metadata, foreign) = header::parse(text).map_err(|error| {
+            damaged(path, format!("not a safetensors file, or damaged: its header: {error}"))
+        })?;
+        let data = all.len() as u64;
+        let expected = (metadata.data_len() as u64).checked_add(data);
+        if expected != Some(length) {
+            let problem = format!(
+                "damaged: its header says {} bytes of elements, but {} are there",
+                metadata.data_len(),
+                length - data
+            );
+            return Err(damaged(path, problem));
+        }
+        let own = own(path, &metadata, &all)?;
+        let tensors = metadata.tensors().into_iter();
+        let tensors = tensors.map(|(name, info)| (name, info.clone())).collect();
+        let (path, parts) = (path.to_owned(), Vec::new());
+        Ok(CheckpointFile { path, file, data, tensors, foreign, own, parts })
+    }
+
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Umbo's entry. Fails if the file was not written by Umbo with everything that training needs.
+    pub(super) fn own(&self) -> Result<&OwnHeader> {
+        self.own.as_ref().ok_or_else(|| {
+            let path = self.path.display();
+            let problem = format!(
+                "'{path}' is a safetensors file without what Umbo says in checkpoints; its tensors can \
+                 be loaded as weights"
+            );
+            Error::invalid("path", problem)
+        })
+    }
+
+    /// What a manager has noted in the file.
+    pub fn saved(&self) -> Option<&Map<String, Json>> {
+        self.own.as_ref().map(|own| &own.saved)
+    }
+
+    /// The names of all tensors, sorted.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names: Vec<_> = self.tensors.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The names of tensors in a message: all of them, or the first ones.
+    pub(super) fn listed_names(&self) -> String {
+        const SHOWN: usize = 20;
+        let names = self.names();
+        let mut list = names[..names.len().min(SHOWN)].join(", ");
+        if names.len() > SHOWN {
+            list += &format!(" and {} more", names.len() - SHOWN);
+        }
+        list
+    }
+
+    /// The dtype and shape of a tensor.
+    pub fn info(&self, name: &str) -> Option<(Dtype, &[usize])> {
+        let info = self.tensors.get(name)?;
+        let shape = self.sharding(name).map_or(&info.shape[..], |sharding| &sharding.shape[..]);
+        Some((info.dtype, shape))
+    }
+
+    fn sharding(&self, name: &str) -> Option<&SavedSharding> {
+        self.own.as_ref()?.divided.get(name)
+    }
+
+    /// Umbo's entries for the objects of the file.
+    pub(super) fn objects(&self) -> Result<&BTreeMap<String, Map<String, Json>>> {
+        Ok(&self.own()?.objects)
+    }
+
+    /// Adds the tensor `name`, for the object called `here`, to `wanted`, with which it will be read. If it is missing,
+    /// or has another dtype or shape, a mismatch is noted.
+    pub(super) fn want(
+        &self,
+        (name, here): (&str, &str),
+        dtype: DType,
+        shape: Shape,
+        wanted: &mut WantedTensors,
+        mismatches: &mut Vec<String>,
+    ) -> Result<Option<Later>> {
+        if !self.fits(name, here, dtype, shape, mismatches) {
+            return Ok(None);
+        }
+        match self.sharding(name) {
+            Some(_) => {
+                let whole = self.read_part(name, dtype, 0..shape.elements())?;
+                Ok(Some(wanted.add_read(whole.reshape(shape)?)))
+            }
+            None => Ok(Some(wanted.add(name, dtype, shape))),
+        }
+    }
+
+    /// Checks a tensor as [`CheckpointFile::want`] does, but reads at once, and only a range of its elements.
+    pub(super) fn read_part_expecting(
+        &self,
+        name: &str,
+        (dtype, shape): (DType, Shape),
+        part: &Range<usize>,
+        mismatches: &mut Vec<String>,
+    ) -> Result<Option<Tensor>> {
+        if !self.fits(name, name, dtype, shape, mismatches) {
+            return Ok(None);
+        }
+        if self.sharding(name).is_some() {
+            return self.read_part(name, dtype, part.clone()).map(Some);
+        }
+        let whole = self.read(name, dtype, shape)?.reshape(Shape::new(&[shape.elements()])?)?;
+        whole.slice(0, part.start, part.end, 1)?.to_contiguous().map(Some)
+    }
+
+    /// Whether there is a tensor `name` of this dtype and shape, for the object called `here`. Differences are noted.
+    fn fits(
+        &self,
+        name: &str,
+        here: &str,
+        dtype: DType,
+        shape: Shape,
+        mismatches: &mut Vec<String>,
+    ) -> bool {
+        let Some((there, sizes)) = self.info(name) else {
+            mismatches.push(format!("missing: the file has no tensor '{name}'"));
+            return false;
+        };
+        let called = match name == here {
+            true => format!("'{name}'"),
+            false => format!("'{here}' (in the file '{name}')"),
+        };
+        let before = mismatches.len();
+        let foreign = self.foreign.get(name);
+        if foreign.is_some() || there != header::file_dtype(dtype) {
+            let known = || dtype_of(there).map_or_else(|| there.to_string(), |it| it.to_string());
+            let there = foreign.cloned().unwrap_or_else(known);
+            mismatches.push(format!("dtype: {called} is {dtype} here, {there} in the file"));
+        }
+        if foreign.is_none() && *sizes != shape[..] {
+            mismatches.push(format!("shape: {called} has {shape} here, {sizes:?} in the file"));
+        }
+        mismatches.len() == before
+    }
+
+    /// Reads a range of elements of a divided tensor from the parts that contain them.
+    fn read_part(&self, name: &str, dtype: DType, part: Range<usize>) -> Result<Tensor> {
+        let boundaries = self.sharding(name).map_or(&[][..], |sharding| &sharding.boundaries);
+        let shape = Shape::new(&[part.len()])?;
+        Tensor::made(dtype, shape, DeviceId::HOST, |to| {
+            for (file, pair) in self.files().zip(boundaries.windows(2)) {
+                let (start, end) = (pair[0].max(part.start), pair[1].min(part.end));
+                if start < end {
+                    let piece = file.read(name, dtype, Shape::new(&[pair[1] - pair[0]])?)?;
+                    let piece = piece.slice(0, start - pair[0], end - pair[0], 1)?;
+                    to.copy_part_from(0, start - part.start, &piece)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// All elements of a tensor that is in this file itself.
+    fn read(&self, name: &str, dtype: DType, shape: Shape) -> Result<Tensor> {
+        self.read_all(&[(name, dtype, shape)])?.pop().ok_or_else(|| missing(name))
+    }
+
+    /// The offset of a tensor's elements in this file itself.
+    pub(super) fn start_of(&self, name: &str) -> Result<u64> {
+        let info = self.tensors.get(name).ok_or_else(|| missing(name))?;
+        Ok(self.data + info.data_offsets.0 as u64)
+    }
+
+    /// The expected checksum of a tensor in this file itself, if the file has one.
+    pub(super) fn checksum_of(&self, name: &str) -> Option<u32> {
+        self.own.as_ref()?.checksums.get(name).copied()
+    }
+
+    /// Reads all tensors and compares all checksums. If one differs, returns DATA_LOSS, which names the tensor.
+    pub fn verify(&self) -> Result<()> {
+        self.own()?;
+        for file in self.files() {
+            for name in file.names() {
+                let Some(info) = file.tensors.get(name) else { continue };
+                let Some(dtype) = dtype_of(info.dtype) else {
+                    return Err(damaged(&file.path, format!("tensor '{name}' is {}", info.dtype)));
+                };
+                file.read(name, dtype, Shape::new(&info.shape)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Umbo's entry in the header, if there is one.
+fn own(path: &Path, metadata: &Metadata, all: &[u8]) -> Result<Option<OwnHeader>> {
+    let Some(text) = metadata.metadata().as_ref().and_then(|entries| entries.get("umbo")) else {
+        return Ok(None);
+    };
+    if !OwnHeader::is_meant(text) {
+        return Ok(None);
+    }
+    let own = OwnHeader::parse(text)
+        .map_err(|problem| damaged(path, format!("damaged: its metadata: {problem}")))?;
+    if own.format != FORMAT {
+        let problem = format!("version {} of the format; this library reads {FORMAT}", own.format);
+        return Err(Error::Unimplemented(format!("'{}': {problem}", path.display())));
+    }
+    // Another program may have copied the metadata to a header that it has made. Such a header has no checksum.
+    if !all[LENGTH_BYTES..].starts_with(header::START.as_bytes()) {
+        return Ok(None);
+    }
+    if header::checksum(all) != own.checksum {
+        return Err(damaged(path, "damaged: its header does not have the checksum that it states"));
+    }
+    if let Some(name) = metadata.tensors().keys().find(|name| !own.checksums.contains_key(*name)) {
+        return Err(damaged(path, format!("damaged: tensor '{name}' has no checksum")));
+    }
+    Ok(Some(own))
+}
+
+fn read_at(path: &Path, file: &File, target: &mut [u8], offset: u64) -> Result<()> {
+    file.read_exact_at(target, offset).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => damaged(path, "damaged: it ends within its header"),
+        _ => file::failed(path, &error),
+    })
+}
+
+fn missing(name: &str) -> Error {
+    Error::Internal(format!("there is no tensor '{name}' to read"))
+}
+
+/// Umbo's dtype for a dtype of files, if there is one.
+pub(super) fn dtype_of(dtype: Dtype) -> Option<DType> {
+    DType::ALL.into_iter().find(|known| header::file_dtype(*known) == dtype)
+}

@@ -1,0 +1,330 @@
+//! The traits and types with which objects are saved and restored.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::{Map, Value as Json};
+
+use crate::numbers::{Number, read_count, read_number};
+use crate::reader::CheckpointFile;
+use crate::snapshot::SavedSharding;
+pub use crate::wanted::Later;
+use crate::wanted::{Values, WantedTensors};
+use umbo_base::error::{Error, Result};
+use umbo_input::PreparedPosition;
+use umbo_optim::Gradients;
+use umbo_strategy::quiet::Changing;
+use umbo_tensor::values::variable::Variable;
+use umbo_tensor::{DType, Shape, Tensor};
+
+/// An object whose state can be saved and restored.
+///
+/// State that steps change is saved and restored while no step of the object's strategy is in progress and none can
+/// begin.
+pub trait Saveable: Send + Sync {
+    /// Its kind, in one or two words. The file contains it, too.
+    fn kind(&self) -> &'static str;
+
+    /// The id of the strategy whose steps change it; `None` if steps do not change it.
+    fn strategy(&self) -> Option<u64> {
+        None
+    }
+
+    /// The variables for which it saves state. The state is saved under their names.
+    fn variables(&self) -> Vec<Variable> {
+        Vec::new()
+    }
+
+    /// Whether saving or restoring it may call the caller's functions, which may wait for steps. If so, both happen
+    /// while steps can be taken.
+    fn may_call_back(&self) -> bool {
+        false
+    }
+
+    /// The gradients whose contributions it has applied. Contributions that these hold belong to the state, too.
+    fn applied(&self) -> Vec<Arc<Gradients>> {
+        Vec::new()
+    }
+
+    /// The number that it is, if it is one of the caller's.
+    fn number(&self) -> Option<&Mutex<Number>> {
+        None
+    }
+
+    /// Copies the state to `record`. If [`ObjectRecord::shares`] allows it, adds the state itself instead.
+    fn save(&self, names: &Names, record: &mut ObjectRecord) -> Result<()>;
+
+    /// Checks all that is to be restored, reads it or requests its reading, and does everything that can fail. All
+    /// differences are noted in `saved`. If any object differs, nothing changes anywhere. Returns none if the object
+    /// cannot be restored and the reason was noted.
+    fn prepare<'a>(&'a self, names: &Names, saved: &mut ObjectReader<'_>) -> Ready<'a>;
+}
+
+/// The result of [`Saveable::prepare`].
+pub type Ready<'a> = Result<Option<PreparedRestore<'a>>>;
+
+/// Replaces a state.
+pub type Replace<'a> = dyn FnOnce(&Changes<'_>) -> Result<()> + 'a;
+
+/// What remains to be done once everything was read and fits. It fails only by a defect of this library.
+pub enum PreparedRestore<'a> {
+    /// Replaces the state, while no step is in progress.
+    State(Box<Replace<'a>>),
+    /// Moves an iterator, once steps can be taken again, because its old pass may call the caller's functions.
+    Position(PreparedPosition<'a>),
+}
+
+impl<'a> PreparedRestore<'a> {
+    /// Replaces the state by this function.
+    pub(super) fn by(replace: impl FnOnce(&Changes<'_>) -> Result<()> + 'a) -> Self {
+        PreparedRestore::State(Box::new(replace))
+    }
+}
+
+/// The right to change variables of the checkpoint's strategy and of the default one, and the values that were read.
+pub struct Changes<'a> {
+    pub(super) values: &'a Values,
+    pub(super) own: &'a Changing<'a>,
+    pub(super) default: Option<&'a Changing<'a>>,
+    pub(super) strategy: u64,
+}
+
+impl Changes<'_> {
+    /// The tensor that was read for `later`.
+    pub fn value(&self, later: Later) -> Result<&Tensor> {
+        self.values.get(later)
+    }
+
+    /// Makes `value` the committed value of `variable`, whose dtype and shape it has.
+    pub fn replace(&self, variable: &Variable, value: &Tensor) -> Result<()> {
+        match self.default {
+            Some(default) if variable.spec().strategy != self.strategy => {
+                default.replace(variable, value)
+            }
+            _ => self.own.replace(variable, value),
+        }
+    }
+}
+
+/// The names of variables in a checkpoint: the names under which they were added, and for other variables their own.
+#[derive(Default)]
+pub struct Names {
+    of: HashMap<usize, String>,
+    variables: HashMap<String, Variable>,
+}
+
+impl Names {
+    /// Gives `variable` a name, unless it has one. Fails if another variable has this name.
+    pub(super) fn add(&mut self, variable: &Variable, name: &str) -> Result<()> {
+        if self.of.contains_key(&variable.key()) {
+            return Ok(());
+        }
+        if let Some(other) = self.variables.get(name) {
+            let problem = format!(
+                "two variables would be saved as '{name}': {other:?} and another {variable:?}; add \
+                 one of them to the checkpoint by another name"
+            );
+            return Err(Error::invalid("checkpoint", problem));
+        }
+        self.of.insert(variable.key(), name.to_owned());
+        self.variables.insert(name.to_owned(), variable.clone());
+        Ok(())
+    }
+
+    /// The name of a variable.
+    pub fn name(&self, variable: &Variable) -> Result<&str> {
+        self.of
+            .get(&variable.key())
+            .map(String::as_str)
+            .ok_or_else(|| Error::Internal(format!("{variable:?} has no name in the checkpoint")))
+    }
+
+    /// The variable with this name.
+    pub fn variable(&self, name: &str) -> Option<&Variable> {
+        self.variables.get(name)
+    }
+}
+
+/// What is saved of one object: tensors, with the names of the parts, and values that are not tensors.
+#[derive(Default)]
+pub struct ObjectRecord {
+    pub(super) tensors: Vec<(Option<String>, Tensor)>,
+    /// How several ranks divide the tensors of parts, by the parts' names.
+    pub(super) divided: Vec<(String, SavedSharding)>,
+    pub(super) properties: Map<String, Json>,
+    /// What each rank has for itself and is saved once, so that it has to be equal on all ranks.
+    pub(super) of_each_rank: Option<String>,
+    /// A probable mistake of the program, for a warning.
+    pub(super) doubt: Option<String>,
+    /// The strategy that takes no step before the record is dropped.
+    pub(super) quiet: Option<u64>,
+}
+
+impl ObjectRecord {
+    /// Whether tensors that only steps of this strategy change need not be copied: there are no steps as long as the
+    /// record's tensors are used.
+    pub fn shares(&self, strategy: u64) -> bool {
+        self.quiet == Some(strategy)
+    }
+
+    /// Whether the record is written and dropped before the saving call returns.
+    pub fn is_written_at_once(&self) -> bool {
+        self.quiet.is_some()
+    }
+
+    /// Notes what each rank has for itself, of which the file has that of rank 0: with several ranks the save fails if
+    /// it differs between them.
+    pub fn of_each_rank(&mut self, value: String) {
+        self.of_each_rank = Some(value);
+    }
+
+    /// Adds a tensor that is the whole object. It is saved under the object's name. It must not change any more.
+    pub fn whole(&mut self, tensor: Tensor) {
+        self.tensors.push((None, tensor));
+    }
+
+    /// Adds a tensor that is a part of the object. It must not change any more.
+    pub fn part(&mut self, name: impl Into<String>, tensor: Tensor) {
+        self.tensors.push((Some(name.into()), tensor));
+    }
+
+    /// Adds a part that has the shape of `variable` and is divided like it. `tensor` is this rank's range of elements,
+    /// or the whole tensor if ranks do not divide it.
+    pub fn part_like(&mut self, name: String, variable: &Variable, tensor: Tensor) {
+        if let Some(sharding) = variable.sharding() {
+            let (shape, boundaries) = (variable.shape(), sharding.boundaries().to_vec());
+            self.divided.push((name.clone(), SavedSharding { shape, boundaries }));
+        }
+        self.part(name, tensor);
+    }
+
+    /// Adds a value that is not a tensor. Use [`number`](crate::numbers::number) for floating-point
+    /// numbers.
+    pub fn property(&mut self, name: &str, value: impl Into<Json>) {
+        self.properties.insert(name.to_owned(), value.into());
+    }
+}
+
+/// What a file has of one object, and the place where differences are noted.
+pub struct ObjectReader<'a> {
+    pub(super) file: &'a CheckpointFile,
+    pub(super) object: &'a str,
+    pub(super) properties: &'a Map<String, Json>,
+    pub(super) taken: &'a mut HashSet<String>,
+    pub(super) wanted: &'a mut WantedTensors,
+    pub(super) mismatches: &'a mut Vec<String>,
+}
+
+impl ObjectReader<'_> {
+    /// Notes a difference.
+    pub fn differs(&mut self, problem: impl Into<String>) {
+        self.mismatches.push(format!("{}: {}", self.object, problem.into()));
+    }
+
+    /// A property of any type.
+    pub fn property(&mut self, name: &str) -> Option<&Json> {
+        if !self.properties.contains_key(name) {
+            self.differs(format!("the file does not say its {name}"));
+        }
+        self.properties.get(name)
+    }
+
+    /// A property, parsed by `read`.
+    pub fn read_property<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&Json) -> Option<T>,
+    ) -> Option<T> {
+        let found = self.property(name)?;
+        let (value, text) = (read(found), found.to_string());
+        if value.is_none() {
+            self.differs(format!("its {name} in the file makes no sense: {text}"));
+        }
+        value
+    }
+
+    /// A property that is a number.
+    pub fn number(&mut self, name: &str) -> Option<f64> {
+        self.read_property(name, read_number)
+    }
+
+    /// A property that is a whole number.
+    pub fn count(&mut self, name: &str) -> Option<u64> {
+        self.read_property(name, read_count)
+    }
+
+    /// A property that is an object with members.
+    pub fn members(&mut self, name: &str) -> Option<BTreeMap<String, Json>> {
+        self.read_property(name, |json| {
+            let members = json.as_object()?;
+            Some(members.iter().map(|(name, json)| (name.clone(), json.clone())).collect())
+        })
+    }
+
+    /// Notes that a tensor of the file is expected, because its owner was mentioned.
+    pub fn take(&mut self, part: &str) {
+        self.taken.insert(full_name(self.object, Some(part)));
+    }
+
+    /// Whether the file has this part of the object.
+    pub fn has_part(&self, part: &str) -> bool {
+        self.file.info(&full_name(self.object, Some(part))).is_some()
+    }
+
+    /// The number of rows of the file's tensor for this part.
+    pub fn rows(&self, part: &str) -> Option<usize> {
+        self.file.info(&full_name(self.object, Some(part)))?.1.first().copied()
+    }
+
+    /// The elements that this rank updates of a tensor with the dtype and shape of `variable`: its range, or all
+    /// elements if ranks do not divide the tensor. None as for [`ObjectReader::tensor`].
+    pub fn part_like(&mut self, part: &str, variable: &Variable) -> Result<Option<Later>> {
+        let (dtype, shape) = (variable.dtype(), variable.shape());
+        let Some(sharding) = variable.sharding() else {
+            return self.later(Some(part), dtype, shape);
+        };
+        let name = full_name(self.object, Some(part));
+        let own = sharding.own();
+        let tensor = self.file.read_part_expecting(&name, (dtype, shape), &own, self.mismatches)?;
+        self.taken.insert(name);
+        Ok(tensor.map(|tensor| self.wanted.add_read(tensor)))
+    }
+
+    /// The tensor of the object, or of this part of it, with this dtype and shape. It is read once it is known that all
+    /// objects fit. None if the file has no such tensor or a different one, which is noted.
+    pub fn later(
+        &mut self,
+        part: Option<&str>,
+        dtype: DType,
+        shape: Shape,
+    ) -> Result<Option<Later>> {
+        let name = full_name(self.object, part);
+        let names = (&name[..], &name[..]);
+        let later = self.file.want(names, dtype, shape, self.wanted, self.mismatches)?;
+        self.taken.insert(name);
+        Ok(later)
+    }
+
+    /// The same tensor, read at once, for objects that must inspect its elements.
+    pub fn tensor(
+        &mut self,
+        part: Option<&str>,
+        dtype: DType,
+        shape: Shape,
+    ) -> Result<Option<Tensor>> {
+        let (name, mut wanted) = (full_name(self.object, part), WantedTensors::default());
+        let names = (&name[..], &name[..]);
+        let later = self.file.want(names, dtype, shape, &mut wanted, self.mismatches)?;
+        self.taken.insert(name);
+        later.map(|later| self.file.read_wanted(&wanted)?.get(later).cloned()).transpose()
+    }
+}
+
+/// The name of a tensor in the file.
+pub(super) fn full_name(object: &str, part: Option<&str>) -> String {
+    match part {
+        Some(part) => format!("{object}/{part}"),
+        None => object.to_owned(),
+    }
+}

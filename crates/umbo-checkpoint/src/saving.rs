@@ -1,0 +1,219 @@
+//! Saves the state of a checkpoint's objects, as it is between two steps.
+//!
+//! A file for which the caller waits is written from the state itself, while no step can begin. This saves the time and
+//! the memory of a copy. A file that is written while training continues, or after several ranks have communicated, is
+//! written from a copy.
+
+#![expect(unsafe_code, reason = "state is written as it is while nobody changes it")]
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::bundle::{Checkpoint, Entries, names_of, owns};
+use crate::objects::variable::value_of;
+use crate::saveable::{Names, ObjectRecord, Saveable, full_name};
+use crate::snapshot::Snapshot;
+use crate::writer::replace;
+use umbo_base::error::{Error, Result};
+use umbo_base::observe::log::{self, Level};
+use umbo_optim::Gradients;
+use umbo_strategy::strict_callbacks::mistake;
+
+impl Checkpoint {
+    /// Copies all state between two steps: waits for the step in progress. The positions of iterators are read before
+    /// that, so the thread that takes elements and runs steps must make this call.
+    ///
+    /// FAILED_PRECONDITION inside of a run, while the strategy drains, and if gradients hold contributions that were
+    /// submitted and not applied. RESOURCE_EXHAUSTED: no memory for the copies.
+    ///
+    /// With several ranks, all ranks make this call. The copy of rank 0 has everything that the ranks have in common,
+    /// and each copy has the parts of state that its rank keeps.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        // SAFETY: copies are taken.
+        unsafe { self.recorded(false, Ok) }
+    }
+
+    /// Calls `take` with all state, as it is between two steps, before the next step can begin. If it `shares`, what
+    /// only steps of the checkpoint's strategy change is the state itself and no copy. Everything else is as with
+    /// [`Checkpoint::snapshot`].
+    ///
+    /// # Safety
+    /// If it shares, `take` drops the snapshot.
+    unsafe fn recorded<R>(
+        &self,
+        shares: bool,
+        take: impl FnOnce(Snapshot) -> Result<R>,
+    ) -> Result<R> {
+        let entries = self.copied_entries();
+        let mut snapshot = Snapshot::default();
+        let save = |calls_back: bool, snapshot: &mut Snapshot| {
+            let names = names_of(&entries)?;
+            let is_first = self.strategy().rank() == 0;
+            for (name, object) in &entries {
+                if object.may_call_back() != calls_back {
+                    continue;
+                }
+                let mut record = ObjectRecord::default();
+                if shares && !calls_back {
+                    // SAFETY: the strategy is quiet until the snapshot is dropped, which the caller promises.
+                    unsafe { record.share_state_of(self.strategy().id()) };
+                }
+                save_entry((name, &**object), &names, record, is_first, snapshot)?;
+            }
+            Ok(())
+        };
+        // In a step the call is refused before it does anything, and code that is called back must not wait for itself.
+        drop(self.strategy().quiet()?);
+        let called = save(true, &mut snapshot);
+        // They are dropped after the lock, since they may be the last references to objects of the caller.
+        let mut applied = Vec::new();
+        let quiet = self.strategy().quiet()?;
+        // If this fails on one rank, it fails on all.
+        self.strategy().begin_series(0);
+        let saved = called
+            .and_then(|()| check_applied(&entries, &mut applied))
+            .and_then(|()| save(false, &mut snapshot))
+            .and_then(|()| check_distinct(&snapshot, &entries))
+            .and_then(|()| match &snapshot.doubt {
+                Some(doubt) if self.strategy().is_strict() => Err(mistake(doubt)),
+                _ => Ok(()),
+            });
+        self.strategy().agree(saved)?;
+        snapshot.steps = quiet.steps();
+        let doubt = snapshot.doubt.take();
+        snapshot.sort();
+        let taken = take(snapshot);
+        drop(quiet);
+        // The log's sink is the caller's code, and may run a step.
+        if let Some(doubt) = doubt {
+            log::log(Level::Warning, || doubt);
+        }
+        taken
+    }
+
+    /// Replaces the file at `path` by one with all state. Whatever fails, either the old file or the new one is there,
+    /// complete. With several ranks, all ranks make this call. Their parts are beside the file, in a folder that all
+    /// ranks see. Steps of other threads wait until everything is written, but not until it is on the disk.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        self.save_noting(path, Map::new())
+    }
+
+    /// Saves the same file, with a manager's notes in it.
+    pub(super) fn save_noting(&self, path: &Path, saved: Map<String, Json>) -> Result<()> {
+        if !self.strategy().ranks().is_alone() {
+            let snapshot = Snapshot { saved, ..self.snapshot()? };
+            return snapshot.write_together(self.strategy(), path);
+        }
+        let begin = |snapshot: Snapshot| Snapshot { saved, ..snapshot }.begin(path);
+        // SAFETY: the snapshot is dropped when it is written.
+        replace(unsafe { self.recorded(true, begin) }?)
+    }
+
+    /// Replaces the file at `path` by one with the variables alone, for other programs and for
+    /// [`Checkpoint::load_weights`]. It waits for the step in progress.
+    pub fn save_weights(&self, path: &Path) -> Result<()> {
+        let quiet = self.strategy().quiet()?;
+        let mut snapshot = Snapshot { steps: quiet.steps(), ..Snapshot::default() };
+        for (name, variable) in self.variables() {
+            let mut record = ObjectRecord::default();
+            // SAFETY: the strategy is quiet until all is written.
+            unsafe { record.share_state_of(self.strategy().id()) };
+            snapshot.tensors.push((name.clone(), value_of(&variable, &record)?));
+            snapshot.objects.insert(name, json!({ "kind": "variable" }));
+        }
+        snapshot.sort();
+        let file = snapshot.begin(path)?;
+        drop(snapshot);
+        drop(quiet);
+        replace(file)
+    }
+}
+
+impl ObjectRecord {
+    /// Allows tensors of the record to be the state itself, if only steps of this strategy change it.
+    ///
+    /// # Safety
+    /// The tensors are dropped before the saving call returns. As long as one of them is used, no step of the strategy
+    /// is in progress and none begins.
+    unsafe fn share_state_of(&mut self, strategy: u64) {
+        self.quiet = Some(strategy);
+    }
+}
+
+/// Adds the state of one object.
+fn save_entry(
+    (name, object): (&str, &dyn Saveable),
+    names: &Names,
+    mut record: ObjectRecord,
+    is_first: bool,
+    snapshot: &mut Snapshot,
+) -> Result<()> {
+    let saved = object.save(names, &mut record);
+    saved.map_err(|error| error.within(format!("{} '{name}'", object.kind())))?;
+    record.property("kind", object.kind());
+    snapshot.doubt = snapshot.doubt.take().or(record.doubt);
+    if let Some(value) = record.of_each_rank {
+        snapshot.of_each_rank.insert(name.to_owned(), value);
+    }
+    for (part, sharding) in record.divided {
+        snapshot.divided.insert(full_name(name, Some(&part)), sharding);
+    }
+    for (part, tensor) in record.tensors {
+        let name = full_name(name, part.as_deref());
+        // What all ranks have in common is in the file of the first rank.
+        if is_first || snapshot.divided.contains_key(&name) {
+            snapshot.tensors.push((name, tensor));
+        }
+    }
+    if !is_first {
+        return Ok(());
+    }
+    snapshot.objects.insert(name.to_owned(), Json::Object(record.properties));
+    Ok(())
+}
+
+/// Fails if an optimizer would be saved without contributions that belong to its next update.
+fn check_applied(entries: &Entries, applied: &mut Vec<Arc<Gradients>>) -> Result<()> {
+    for (name, optimizer) in entries {
+        for gradients in optimizer.applied() {
+            let is_saved = |object: &Arc<dyn Saveable>| {
+                std::ptr::addr_eq(Arc::as_ptr(object), Arc::as_ptr(&gradients))
+            };
+            let unapplied = match entries.values().any(is_saved) {
+                true => None,
+                false => gradients.unapplied()?,
+            };
+            applied.push(gradients);
+            if let Some(held) = unapplied {
+                return Err(Error::precondition(format!(
+                    "{} '{}' applies gradients that were not added to the checkpoint and hold {held}, which \
+                     would be lost: add them, or save after the update that takes them",
+                    optimizer.kind(),
+                    name
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fails if two objects would save tensors with the same name.
+fn check_distinct(snapshot: &Snapshot, entries: &Entries) -> Result<()> {
+    let mut seen = HashMap::new();
+    for (name, _) in &snapshot.tensors {
+        let owners = entries.iter().filter(|(object, _)| owns(object, name));
+        if seen.insert(name, ()).is_some() {
+            let owners: Vec<String> =
+                owners.map(|(name, object)| format!("{} '{name}'", object.kind())).collect();
+            let problem = format!(
+                "two tensors would be saved as '{name}', by {}; add one of them by another name",
+                owners.join(" and ")
+            );
+            return Err(Error::invalid("checkpoint", problem));
+        }
+    }
+    Ok(())
+}

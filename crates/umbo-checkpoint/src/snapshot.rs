@@ -1,0 +1,48 @@
+//! The contents of a file, independent of the objects from which they were copied.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value as Json};
+
+use crate::parts::PartFile;
+use umbo_tensor::{Shape, Tensor};
+
+/// How several ranks divide a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SavedSharding {
+    /// The shape of the whole tensor.
+    pub shape: Shape,
+    /// The boundaries of the parts, in elements.
+    pub boundaries: Vec<usize>,
+}
+
+/// The contents of a file, independent of all objects. They do not change any more.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// The tensors, which are contiguous, with their names in the file.
+    pub(super) tensors: Vec<(String, Tensor)>,
+    /// How several ranks divide tensors, by the tensors' names. For these, `tensors` has only this rank's elements.
+    pub(super) divided: BTreeMap<String, SavedSharding>,
+    /// The parts of the other ranks, in their order.
+    pub(super) parts: Vec<PartFile>,
+    /// The kinds of objects and their values that are not tensors, by the objects' names.
+    pub(super) objects: Map<String, Json>,
+    /// What each rank has for itself, by the objects' names. It has to be equal on all ranks.
+    pub(super) of_each_rank: BTreeMap<String, String>,
+    /// How many steps the strategy has begun.
+    pub(super) steps: u64,
+    /// A probable mistake of the program, for a warning.
+    pub(super) doubt: Option<String>,
+    /// A manager's notes about the file.
+    pub(super) saved: Map<String, Json>,
+}
+
+impl Snapshot {
+    /// Sorts the tensors. Those with the widest elements come first, so that all begin at multiples of their sizes.
+    /// Tensors with elements of one width are sorted by name.
+    pub(super) fn sort(&mut self) {
+        self.tensors.sort_by(|(left, one), (right, other)| {
+            other.dtype().size().cmp(&one.dtype().size()).then_with(|| left.cmp(right))
+        });
+    }
+}

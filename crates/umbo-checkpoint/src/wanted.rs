@@ -1,0 +1,51 @@
+//! Tensors that are read from a file once it is known that all of them fit.
+
+use umbo_base::error::{Error, Result};
+use umbo_tensor::{DType, Shape, Tensor};
+
+/// A tensor that is read once it is known that all wanted tensors fit. The number is its position among them.
+#[derive(Clone, Copy, Debug)]
+pub struct Later(usize);
+
+/// The wanted tensors of a file.
+#[derive(Default)]
+pub(super) struct WantedTensors(pub(super) Vec<One>);
+
+pub(super) enum One {
+    /// The name, dtype and shape of a tensor in the file.
+    OfFile(String, DType, Shape),
+    /// A tensor that was already read.
+    Read(Tensor),
+}
+
+impl WantedTensors {
+    /// Adds a tensor that is in the file with this dtype and shape.
+    pub(super) fn add(&mut self, name: &str, dtype: DType, shape: Shape) -> Later {
+        self.push(One::OfFile(name.to_owned(), dtype, shape))
+    }
+
+    /// Adds a tensor that was already read.
+    pub(super) fn add_read(&mut self, tensor: Tensor) -> Later {
+        self.push(One::Read(tensor))
+    }
+
+    fn push(&mut self, one: One) -> Later {
+        self.0.push(one);
+        Later(self.0.len() - 1)
+    }
+}
+
+/// The wanted tensors, after they were read.
+#[derive(Default)]
+pub(super) struct Values(pub(super) Vec<Tensor>);
+
+impl Values {
+    /// The tensor at position `later`.
+    pub(super) fn get(&self, later: Later) -> Result<&Tensor> {
+        self.0.get(later.0).ok_or_else(lost)
+    }
+}
+
+pub(super) fn lost() -> Error {
+    Error::Internal("a tensor that was to be read of a file was not".into())
+}

@@ -1,0 +1,168 @@
+//! Writes a file from a snapshot; with several ranks, also a part for each.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crc32fast::Hasher;
+
+use crate::atomic::AtomicFile;
+use crate::header;
+use crate::parts::{PartFile, part_name, parts_of, remove_parts};
+use crate::snapshot::Snapshot;
+use umbo_base::error::{Error, Result};
+use umbo_base::files::Place;
+use umbo_executor::computing;
+use umbo_strategy::Strategy;
+use umbo_strategy::ranks::{Call, CollectiveKind, Ranks, agreement};
+use umbo_tensor::Tensor;
+
+/// The smallest number of bytes of a tensor whose checksum one thread computes, if the tensor has as many.
+const PIECE: usize = 1 << 20;
+
+impl Snapshot {
+    /// Replaces the file at `path` by one with these contents.
+    pub(super) fn write(&self, path: &Path) -> Result<()> {
+        replace(self.begin(path)?)
+    }
+
+    /// Replaces the checkpoint at `path` by one of which each rank has made a snapshot. All ranks make this call. If it
+    /// fails on one rank, it fails on all.
+    pub(super) fn write_together(mut self, strategy: &Strategy, path: &Path) -> Result<()> {
+        let ranks = Arc::clone(strategy.ranks());
+        let is_first = ranks.rank() == 0;
+        let own = Place::of(path).and_then(|place| {
+            // These are the saves of the checkpoint that is to be replaced. They are listed before any rank writes.
+            let known: Vec<u64> = match is_first {
+                true => parts_of(&place.path).map(|(number, _)| number).collect(),
+                false => Vec::new(),
+            };
+            let checksums = self.checksums()?;
+            let (header, checksum) = header::encode(&self, &checksums)?;
+            Ok((place.path, known, checksums, header, checksum))
+        });
+        let checksum = own.as_ref().map_or(0, |(.., checksum)| u64::from(*checksum));
+        let of_each_rank = agreement(&self.of_each_rank);
+        let numbers = [checksum, of_each_rank];
+        let call =
+            Call { numbers, ..Call::to(CollectiveKind::State, &"the beginning of a checkpoint") };
+        let (collective, (target, known, checksums, mut header, _)) =
+            ranks.start_collective(call, own)?;
+        // Parts are beside the file itself, even if the path is a symbolic link.
+        let path = &target;
+        let checksums_of_ranks: Vec<u64> =
+            collective.numbers().map(|[checksum, _]| checksum).collect();
+        let is_alike = collective.numbers().all(|[_, other]| other == of_each_rank);
+        drop(collective);
+        let save = agreement(&checksums_of_ranks);
+        let mut written = || {
+            if !is_alike {
+                return Err(self.ranks_differ());
+            }
+            if is_first {
+                for (rank, checksum) in checksums_of_ranks.iter().enumerate().skip(1) {
+                    let name = part_name(path, save, rank, ranks.size())?;
+                    self.parts.push(PartFile { name, checksum: *checksum as u32 });
+                }
+                // The header of the file contains the checksums of the parts' headers.
+                (header, _) = header::encode(&self, &checksums)?;
+            }
+            let place = match is_first {
+                true => path.to_owned(),
+                false => path.with_file_name(part_name(path, save, ranks.rank(), ranks.size())?),
+            };
+            let mut file = AtomicFile::create(&place)?;
+            self.write_to(&mut file, &header)?;
+            if is_first { Ok(Some(file)) } else { file.finish().map(|()| None) }
+        };
+        let written = start_collective(&ranks, &"the parts of a checkpoint", written());
+        let done = match written {
+            Ok(Some(file)) => file.finish(),
+            Ok(None) => Ok(()),
+            Err(error) => {
+                // The parts are kept if the existing checkpoint has the same contents.
+                if is_first && !known.contains(&save) {
+                    // No rank writes any more, and no file names these parts.
+                    remove_parts(path, |number| number == save);
+                }
+                return Err(error);
+            }
+        };
+        let is_done = done.is_ok();
+        start_collective(&ranks, &"the end of a checkpoint", done)?;
+        if is_first && is_done {
+            remove_parts(path, |number| number != save);
+        }
+        Ok(())
+    }
+
+    /// The error if a file would have rank 0's state of what is other on the other ranks.
+    fn ranks_differ(&self) -> Error {
+        let names: Vec<String> = self.of_each_rank.keys().map(|name| format!("'{name}'")).collect();
+        Error::FailedPrecondition(format!(
+            "{}: ranks with data of their own are at different positions, and a checkpoint has one for all of them; \
+             save the position of each rank beside the checkpoint, and leave the iterator out of it",
+            names.join(", ")
+        ))
+    }
+
+    /// Writes a file with these contents, which will be given the name `path`.
+    pub(super) fn begin(&self, path: &Path) -> Result<AtomicFile> {
+        let (header, _) = header::encode(self, &self.checksums()?)?;
+        let mut file = AtomicFile::create(path)?;
+        self.write_to(&mut file, &header)?;
+        Ok(file)
+    }
+
+    /// The checksums of the tensors, in their order.
+    pub(super) fn checksums(&self) -> Result<Vec<u32>> {
+        let (mut pieces, mut all) = (Vec::new(), 0);
+        for (index, (_, tensor)) in self.tensors.iter().enumerate() {
+            let bytes = bytes(tensor)?;
+            pieces.extend(bytes.chunks(PIECE).map(|piece| (index, piece)));
+            all += bytes.len();
+        }
+        let hashed = computing::map(&pieces, all, |&(_, piece)| {
+            let mut hasher = Hasher::new();
+            hasher.update(piece);
+            hasher
+        })?;
+        let mut checksums = vec![Hasher::new(); self.tensors.len()];
+        for ((index, _), of_piece) in pieces.iter().zip(&hashed) {
+            checksums[*index].combine(of_piece);
+        }
+        Ok(checksums.into_iter().map(Hasher::finalize).collect())
+    }
+
+    /// Writes the header and all tensors.
+    pub(super) fn write_to(&self, file: &mut AtomicFile, header: &[u8]) -> Result<()> {
+        file.write(header)?;
+        self.tensors.iter().try_for_each(|(_, tensor)| file.write(bytes(tensor)?))
+    }
+}
+
+/// Gives the file of a checkpoint of one rank its name.
+pub(super) fn replace(file: AtomicFile) -> Result<()> {
+    let target = file.target().to_owned();
+    file.finish()?;
+    // These are parts of an earlier checkpoint of several ranks.
+    remove_parts(&target, |_| true);
+    Ok(())
+}
+
+fn start_collective<T>(
+    ranks: &Arc<Ranks>,
+    what: &dyn std::fmt::Display,
+    here: Result<T>,
+) -> Result<T> {
+    ranks.start_collective(Call::to(CollectiveKind::State, what), here).map(|(_, value)| value)
+}
+
+/// The elements of a contiguous tensor, as they are in a file.
+pub(super) fn bytes(tensor: &Tensor) -> Result<&[u8]> {
+    if cfg!(target_endian = "big") {
+        let problem = "files are not written on machines that are big-endian";
+        return Err(Error::Unimplemented(problem.into()));
+    }
+    let bytes = tensor.reading()?.as_bytes();
+    bytes.ok_or_else(|| Error::Internal("a contiguous tensor is not contiguous".into()))
+}

@@ -1,0 +1,123 @@
+//! A communicator that moves bytes of the host over another communicator, and bytes of GPUs over NCCL.
+//!
+//! With NCCL alone, a rank does not learn that another rank has failed or will not come. So the ranks agree twice
+//! over the other communicator: once after each has queued its part, so that nobody waits for a rank that could not;
+//! and once after each has reached the end of the call, so that a failure on one rank is a failure on all.
+
+use std::sync::Arc;
+
+use super::agreement::agree;
+use super::membership::{Membership, MessagePart};
+use crate::communicator::{Communicator, EngineCall, Incoming, Outgoing, RankPlace};
+use umbo_base::error::{Error, Result};
+use umbo_device::cuda::gpu::Gpu;
+use umbo_device::cuda::memory::DeviceMemory;
+
+/// A rank that uses NCCL.
+pub struct NcclEngine {
+    base: Arc<dyn Communicator>,
+    membership: Membership,
+}
+
+impl NcclEngine {
+    pub fn new(base: Arc<dyn Communicator>, membership: Membership) -> NcclEngine {
+        NcclEngine { base, membership }
+    }
+
+    /// Queues parts, and waits until they have arrived on all ranks.
+    fn move_parts(&self, sent: PartsOf<'_>, received: PartsOf<'_>) -> Result<()> {
+        let moved = agree(&*self.base, self.queue(sent, received))
+            .and_then(|gpu| agree(&*self.base, self.membership.finish(gpu)));
+        moved.inspect_err(|_| self.membership.abort())
+    }
+
+    fn queue(
+        &self,
+        (send, sends): PartsOf<'_>,
+        (receive, receives): PartsOf<'_>,
+    ) -> Result<&'static Gpu> {
+        let (gpu, own) = (send.gpu(), self.membership.gpu);
+        if gpu.id() != receive.gpu().id() || gpu.card().ordinal() != own.card().ordinal() {
+            return Err(Error::precondition(format!(
+                "NCCL's communicator is for {} and what is on its card; memory of {} and {} is to be moved. Make it \
+                 for the device of this rank's variables",
+                own.id(),
+                gpu.id(),
+                receive.gpu().id()
+            )));
+        }
+        let rank = self.base.rank();
+        let is_own = |part: &&MessagePart| part.peer == rank;
+        if let (Some(from), Some(to)) = (sends.iter().find(is_own), receives.iter().find(is_own)) {
+            // SAFETY: both are parts of this GPU's memory, which is freed only after the stream has come past this
+            // copy.
+            unsafe { gpu.copy(from.address, to.address, from.bytes) }?;
+        }
+        let others = |parts: &[MessagePart]| -> Vec<MessagePart> {
+            parts.iter().filter(|part| part.peer != rank && part.bytes > 0).copied().collect()
+        };
+        // SAFETY: as for the copy; if this fails, the membership ends before the caller continues.
+        unsafe { self.membership.begin(gpu, &others(sends), &others(receives)) }?;
+        Ok(gpu)
+    }
+}
+
+/// Memory of a GPU, and parts of it.
+type PartsOf<'a> = (&'a DeviceMemory, &'a [MessagePart]);
+
+/// The parts of `on`, one after the other in the order of the ranks.
+fn parts(on: &DeviceMemory, counts: &[usize]) -> Vec<MessagePart> {
+    let mut address = on.address();
+    let part = |(peer, &bytes): (usize, &usize)| {
+        let part = MessagePart { peer, address, bytes };
+        address += bytes as u64;
+        part
+    };
+    counts.iter().enumerate().map(part).collect()
+}
+
+impl Communicator for NcclEngine {
+    fn place(&self) -> RankPlace {
+        self.base.place()
+    }
+
+    fn call(&self, call: EngineCall<'_>) -> Result<()> {
+        let (send, sends, receive, receives) = match call {
+            EngineCall::AllToAll {
+                send: Outgoing::Gpu(send),
+                send_counts,
+                receive: Incoming::Gpu(receive),
+                receive_counts,
+            } => {
+                let receives = parts(receive, receive_counts);
+                (send, parts(send, send_counts), receive, receives)
+            }
+            EngineCall::AllGather {
+                send: Outgoing::Gpu(send),
+                receive: Incoming::Gpu(receive),
+                counts,
+            } => {
+                let (address, bytes) = (send.address(), counts[self.base.rank()]);
+                let to = |peer| MessagePart { peer, address, bytes };
+                let receives = parts(receive, counts);
+                (send, (0..counts.len()).map(to).collect(), receive, receives)
+            }
+            // If the other communicator fails, this one cannot be used any more.
+            call => return self.base.call(call).inspect_err(|_| self.membership.abort()),
+        };
+        self.move_parts((send, &sends), (receive, &receives))
+    }
+
+    fn check_thread(&self) -> Result<()> {
+        self.base.check_thread()
+    }
+
+    fn moves_gpu_memory(&self) -> bool {
+        true
+    }
+
+    fn abort(&self, error: &Error) {
+        self.membership.abort();
+        self.base.abort(error);
+    }
+}

@@ -1,0 +1,38 @@
+//! All of Umbo for Rust, under one name, and the training loop. The C layer, the tool and the tests use this crate.
+//!
+//! - [`training`]: a pass over a dataset, step by step. [`equivalence`]: whether a training step does the same on one
+//!   replica and on many. [`checkpoint`]: what training needs to resume later, in a file.
+//! - [`input`]: datasets, their transformations, and their distribution over replicas.
+//!   [`optimizer`]: gradients, update rules, the fused central update.
+//!   [`metrics`]: what accumulates over steps.
+//! - [`strategy`]: scopes and contexts, steps on all replicas, merge calls, the commit point.
+//! - [`tensor`]: elements of one dtype on one device. [`values`]: nests, per-replica values, the storage of variables.
+//!   [`collectives`]: reducing, gathering and copying over devices.
+//! - [`cluster`]: which processes there are, and what joins them.
+//! - [`kernels`]: loops over memory. [`device`]: names, the registry, memory. [`executor`]: threads.
+//! - [`observe`], [`error`], [`text`]: what happens, what fails, names that C reads, too.
+
+#![deny(unsafe_code)]
+#![allow(
+    rustdoc::private_intra_doc_links,
+    reason = "these pages are for those who change the core: they are made with private items"
+)]
+
+#[macro_use]
+extern crate umbo_base;
+
+pub mod training;
+
+pub use umbo_base::{error, files, invalid, observe, out_of_range, text};
+pub use umbo_check as equivalence;
+pub use umbo_checkpoint as checkpoint;
+pub use umbo_comm as cluster;
+pub use umbo_device as device;
+pub use umbo_executor as executor;
+pub use umbo_input as input;
+pub use umbo_kernels as kernels;
+pub use umbo_metrics as metrics;
+pub use umbo_optim as optimizer;
+pub use umbo_strategy as strategy;
+pub use umbo_tensor as tensor;
+pub use umbo_tensor::{collectives, values};

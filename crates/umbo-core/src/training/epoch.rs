@@ -1,0 +1,278 @@
+//! A pass over a dataset. It takes an element, runs a step and applies the gradients, until there are no more elements.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use umbo_base::error::{Error, Result, Status};
+use umbo_input::PassIterator;
+use umbo_metrics::Metrics;
+use umbo_optim::{ApplyAction, ApplyOptions, ApplyReport, Gradients, Optimizer, apply_with};
+use umbo_strategy::context::require_cross_replica;
+use umbo_strategy::metrics::EpochMetrics;
+use umbo_strategy::run::Limits;
+use umbo_strategy::{ReplicaContext, ReplicaFunction, RunUserData, Strategy};
+use umbo_tensor::values::Value;
+
+/// Added to the error of a step that had no effect.
+const AGAIN: &str = " (the next epoch begins with its batch)";
+
+/// What is done with each element of an iterator, and when the epoch ends.
+pub struct Epoch<'a> {
+    /// The strategy whose replicas run the steps.
+    pub strategy: &'a Strategy,
+    /// The iterator that returns the elements.
+    pub iterator: &'a PassIterator,
+    /// The update at the end of each step. Without it, the epoch only evaluates.
+    pub update: Option<(Arc<Optimizer>, Arc<Gradients>)>,
+    /// The metrics, which begin at zero, unless `keep_metrics`.
+    pub metrics: Option<&'a Metrics>,
+    /// The limits that end the epoch early, with an error.
+    pub limits: Limits,
+    /// The number of steps after which the epoch ends. Without it, the epoch ends with the pass.
+    pub max_steps: Option<u64>,
+    /// Whether accumulated gradients are applied at the end.
+    pub flush: bool,
+    /// Whether metrics continue from their present values, as in an epoch that continues from a checkpoint.
+    pub keep_metrics: bool,
+    /// Whether the iterator is reset when the pass has ended.
+    pub reset: bool,
+}
+
+/// What has been done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EpochReport {
+    /// Steps that were committed.
+    pub steps: u64,
+    /// The examples of their elements, as far as these are known.
+    pub examples: u64,
+    /// Updates that took effect.
+    pub applied: u64,
+    /// Updates that were skipped because a gradient was not finite.
+    pub skipped: u64,
+    /// The time since the beginning.
+    pub seconds: f64,
+    /// Whether the pass has ended.
+    pub pass_ended: bool,
+}
+
+/// The function that is called after each step, with the report so far and the report of the step's apply.
+pub type Progress<'a> = dyn FnMut(&EpochReport, Option<&ApplyReport>) -> Result<()> + 'a;
+
+/// The function that is called with the step and the first element of a pass, before the step runs on it.
+pub type BeforeFirstStep<'a> = dyn Fn(&ReplicaFunction, &Value) -> Result<()> + 'a;
+
+impl Epoch<'_> {
+    /// Runs the epoch. `function` is the step. `user_data` is kept until its last callback has returned. If `first`
+    /// fails, the step that follows it fails with the same error.
+    ///
+    /// The update is a part of its step. If any part of a step fails, all state is as after the step before. The same
+    /// holds for the position of the iterator, which returns the element again to the next epoch.
+    ///
+    /// At the end, also after a failure, the strategy's metrics are those of all of its steps together.
+    pub fn run(
+        &self,
+        function: Arc<ReplicaFunction>,
+        user_data: Option<Arc<dyn Any + Send + Sync>>,
+        first: &BeforeFirstStep<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Result<EpochReport> {
+        self.check()?;
+        if let Some(metrics) = self.metrics.filter(|_| !self.keep_metrics) {
+            metrics.reset().map_err(|error| self.fail_for_all(error, 0))?;
+        }
+        let metrics = Arc::default();
+        let done = self.run_steps(function, user_data, first, progress, &metrics);
+        self.strategy.show_epoch(&metrics);
+        done
+    }
+
+    fn run_steps(
+        &self,
+        function: Arc<ReplicaFunction>,
+        user_data: Option<Arc<dyn Any + Send + Sync>>,
+        first: &BeforeFirstStep<'_>,
+        progress: &mut Progress<'_>,
+        metrics: &Arc<EpochMetrics>,
+    ) -> Result<EpochReport> {
+        let started = Instant::now();
+        let seen = Arc::new(AtomicU64::new(0));
+        let (own, update) = (Arc::clone(&function), self.update.clone());
+        let step = with_update(own, update, Arc::clone(&seen), Arc::clone(metrics));
+        let mut report = EpochReport::default();
+        while self.max_steps.is_none_or(|most| report.steps < most) {
+            let number = report.steps + 1;
+            let at = |what: &str| format!("step {number} of the epoch: {what}");
+            // With several ranks, each rank learns in the run that one is out of time.
+            let is_alone = self.strategy.ranks().is_alone();
+            if let Some(why) = self.limits.exceeded().filter(|_| is_alone) {
+                return Err(why.within(at("before it began")));
+            }
+            let next = self.iterator.lend().map_err(|error| self.end_for_all(error));
+            let Some(lent) = next.map_err(|error| error.within(at("the next element")))? else {
+                // Where each rank has data of its own, the ranks have already agreed on the end.
+                if !self.iterator.spans_ranks {
+                    let ended = self.strategy.end_pass(report.steps);
+                    ended.map_err(|error| error.within(at("the next element")))?;
+                }
+                report.pass_ended = true;
+                break;
+            };
+            let checked = match self.iterator.begins() {
+                // If this fails, it is called again when its element comes again.
+                true => first(&*function, &lent.element).map(|()| self.iterator.note_begun()),
+                false => Ok(()),
+            };
+            let (what, done) = match checked {
+                Ok(()) => {
+                    let element = lent.element.clone();
+                    (
+                        "of the epoch failed and changed nothing",
+                        self.run_step(&step, element, user_data.clone()),
+                    )
+                }
+                failed => ("of the epoch did not begin", failed),
+            };
+            if let Err(error) = done {
+                let comes_again =
+                    !self.strategy.element_is_passed_over() && self.iterator.give_back(lent);
+                let again = if comes_again { AGAIN } else { "" };
+                return Err(error.within(format!("step {number} {what}{again}")));
+            }
+            drop(lent);
+            let done = self.update.as_ref().and_then(|(optimizer, _)| optimizer.last_report());
+            report.steps = number;
+            report.examples += seen.load(Ordering::Relaxed);
+            report.count(done.as_ref());
+            report.seconds = started.elapsed().as_secs_f64();
+            progress(&report, done.as_ref())
+                .map_err(|error| self.fail_for_all(error.within(at("progress")), number))?;
+        }
+        self.end(&mut report)?;
+        report.seconds = started.elapsed().as_secs_f64();
+        Ok(report)
+    }
+
+    /// Notifies the other ranks that this rank ends the epoch after `steps` steps, unless they end it, too, without
+    /// another exchange: a step, or the flush.
+    fn fail_for_all(&self, error: Error, steps: u64) -> Error {
+        let is_last = self.max_steps.is_some_and(|most| steps >= most);
+        let flushes = self.flush
+            && self.update.as_ref().is_some_and(|(_, gradients)| {
+                gradients.accumulated_runs().is_ok_and(|runs| runs > 0)
+            });
+        match is_last && !flushes {
+            true => error,
+            false => self.strategy.fail_to_begin(error, false),
+        }
+    }
+
+    /// Notifies the other ranks that this rank has no element for the step that they begin, unless the ranks take
+    /// elements together and are already notified.
+    fn end_for_all(&self, error: Error) -> Error {
+        if self.iterator.spans_ranks {
+            return error;
+        }
+        // If memory is lacking, no element is used up.
+        let passes_over = error.status() != Status::ResourceExhausted;
+        let error = self.strategy.fail_to_begin(error, passes_over);
+        if !passes_over && self.strategy.element_is_passed_over() {
+            // An element that another rank cannot make is also skipped here.
+            drop(self.iterator.next());
+        }
+        error
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.strategy.step_around().is_some() {
+            return Err(Error::precondition(
+                "inside of a run: an epoch consists of runs; call it outside of them",
+            ));
+        }
+        require_cross_replica(self.strategy.id())?;
+        let of_update = |(optimizer, gradients): &(Arc<Optimizer>, Arc<Gradients>)| {
+            (optimizer.strategy(), gradients.strategy())
+        };
+        let (optimizer, gradients) = self.update.as_ref().map(of_update).unzip();
+        for (of, argument) in [
+            (self.iterator.distributed_for(), "iterator"),
+            (optimizer, "optimizer"),
+            (gradients, "gradients"),
+            (self.metrics.map(Metrics::strategy), "options.metrics"),
+        ] {
+            if of.is_some_and(|of| of != self.strategy.id()) {
+                return Err(invalid!(
+                    argument,
+                    "made for another strategy than the one that trains; make it for this one"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn run_step(
+        &self,
+        step: &Arc<ReplicaFunction>,
+        element: Value,
+        user_data: Option<Arc<dyn Any + Send + Sync>>,
+    ) -> Result<()> {
+        if !self.limits.is_bounded() {
+            return self.strategy.run(&**step, Some(element)).map(drop);
+        }
+        let user_data = user_data.map(|user_data| Box::new(user_data) as RunUserData);
+        let (step, limits) = (Arc::clone(step), self.limits.clone());
+        self.strategy.run_within(step, Some(element), limits, user_data).map(drop)
+    }
+
+    fn end(&self, report: &mut EpochReport) -> Result<()> {
+        if let Some((optimizer, gradients)) = &self.update
+            && self.flush
+            && gradients.accumulated_runs()? > 0
+        {
+            let options = ApplyOptions { flush: true, ..ApplyOptions::default() };
+            let flushed = apply_with(optimizer, gradients, options);
+            flushed.map_err(|error| error.within("after the last step: the flush"))?;
+            report.count(optimizer.last_report().as_ref());
+        }
+        if report.pass_ended && self.reset {
+            let reset = self.iterator.reset();
+            reset.map_err(|error| error.within("after the last step: the iterator's reset"))?;
+        }
+        Ok(())
+    }
+}
+
+impl EpochReport {
+    fn count(&mut self, done: Option<&ApplyReport>) {
+        self.applied += u64::from(done.is_some_and(|done| done.applied));
+        self.skipped += u64::from(done.is_some_and(|done| done.skipped));
+    }
+}
+
+/// The step, followed by the update at its commit point. The examples of the step are stored in `seen`, and its
+/// measurements are added to `metrics`.
+fn with_update(
+    function: Arc<ReplicaFunction>,
+    update: Option<(Arc<Optimizer>, Arc<Gradients>)>,
+    seen: Arc<AtomicU64>,
+    metrics: Arc<EpochMetrics>,
+) -> Arc<ReplicaFunction> {
+    Arc::new(move |context: &ReplicaContext| {
+        if context.replica() == 0 {
+            // This is the number of examples of the replicas of all ranks.
+            seen.store(context.batch_position().global_examples.unwrap_or(0), Ordering::Relaxed);
+            context.strategy().count_for(context.step_id(), &metrics);
+        }
+        function(context)?;
+        // Replica 0's call suffices: deferred work waits for the others, and is dropped if one fails.
+        if context.replica() == 0
+            && let Some((optimizer, gradients)) = &update
+        {
+            let (optimizer, gradients) = (Arc::clone(optimizer), Arc::clone(gradients));
+            let action = ApplyAction::at_commit_point(optimizer, gradients, context.step_id());
+            context.strategy().defer(Box::new(action))?;
+        }
+        Ok(None)
+    })
+}

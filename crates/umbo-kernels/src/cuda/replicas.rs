@@ -1,0 +1,90 @@
+//! Element-wise reduction over replicas.
+
+use crate::cuda::place::{GpuPlace, GpuRuns};
+use crate::cuda::queue::{Address, KernelLauncher, Table, plain, short_name, unsigned_name};
+use crate::reduce::over_replicas::check_operands;
+use crate::reduce::reduction::ReduceOp;
+use umbo_base::error::Result;
+
+/// The sum or the mean of some inputs, element by element.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuReduction<'a> {
+    /// The operation.
+    pub op: ReduceOp,
+    /// The inputs, which are added from the first to the last.
+    pub inputs: &'a [GpuPlace],
+    /// Where the result is written.
+    pub output: GpuPlace,
+}
+
+plain! {
+    struct ReductionEntry of 256 bytes {
+        output: Address,
+        elements: u64,
+        inputs: u32,
+        dense: u32,
+        output_runs: GpuRuns,
+    }
+}
+
+plain! {
+    struct ReductionInput of 240 bytes {
+        data: Address,
+        runs: GpuRuns,
+    }
+}
+
+impl KernelLauncher<'_> {
+    /// Queues a reduction. The bits are those of
+    /// [`reduce_over_replicas`](crate::reduce::over_replicas::reduce_over_replicas).
+    ///
+    /// Fails with INVALID_ARGUMENT, with nothing queued, if there is no input or more than 2^15, if shapes or dtypes
+    /// differ, if the output's dtype is not that of the result, and for bool.
+    ///
+    /// # Safety
+    /// When the queued work reaches the reduction, the inputs may be read and the output written. Nobody else uses
+    /// them at that time.
+    pub unsafe fn reduce_over_replicas(&self, reduction: &GpuReduction<'_>) -> Result<()> {
+        let GpuReduction { op, inputs, output } = reduction;
+        check_operands(*op, inputs.iter().map(GpuPlace::kind), output.kind())?;
+        let item = reduction.item();
+        if item.elements == 0 {
+            return Ok(());
+        }
+        let mut table = Table::default();
+        let work = table.cut(self.enough_chunks, std::iter::once(item.elements))?;
+        let items = table.begin::<ReductionEntry>(1)?;
+        table.push(item);
+        let inputs = table.begin::<ReductionInput>(reduction.inputs.len())?;
+        for place in reduction.inputs {
+            table.push(ReductionInput { data: place.address, runs: GpuRuns::new(&place.layout) });
+        }
+        let table = self.queue.upload(table.bytes())?;
+        let before = [table + items, table + inputs];
+        // SAFETY: the caller's promise, and the arguments are the kernel's.
+        unsafe { self.over(&reduction.kernel(), &work, table, &before, &[]) }
+    }
+}
+
+impl GpuReduction<'_> {
+    fn item(&self) -> ReductionEntry {
+        let output_runs = GpuRuns::new(&self.output.layout);
+        let is_dense = |input: &GpuPlace| GpuRuns::new(&input.layout).is_dense();
+        ReductionEntry {
+            output: self.output.address,
+            elements: self.output.elements(),
+            inputs: self.inputs.len() as u32,
+            dense: u32::from(output_runs.is_dense() && self.inputs.iter().all(is_dense)),
+            output_runs,
+        }
+    }
+
+    /// The name of its kernel.
+    fn kernel(&self) -> String {
+        let dtype = self.inputs[0].dtype;
+        match self.op {
+            ReduceOp::Sum => format!("umbo_sum_{}", unsigned_name(dtype)),
+            ReduceOp::Mean => format!("umbo_mean_{}", short_name(dtype)),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The loops over memory. A kernel takes plain views; it uses nothing of tensors, replicas or C.
+//!
+//! This module has what the loops have in common: element types, shapes and strides, views, instruction sets, and the
+//! ways to write memory and to walk it. The loops themselves are sorted by what they do:
+//!
+//! - [`cuda`]: the same loops for GPUs, and the code that launches them.
+//! - [`copy`]: copies, fills, concatenations and additions in place.
+//! - [`float`]: the floating-point element types and their conversions.
+//! - [`reduce`]: sums and means over replicas and axes.
+//! - [`rows`]: slices along dimension 0, selected by number.
+//! - [`update`]: the update of a variable from the gradients of all replicas, and norms.
+#![allow(
+    rustdoc::private_intra_doc_links,
+    reason = "these pages are for those who change the core: they are made with private items"
+)]
+#![expect(unsafe_code, reason = "loops over memory that was checked before they begin")]
+
+#[macro_use]
+extern crate umbo_base;
+
+#[doc(hidden)]
+pub use half;
+
+pub mod copy;
+pub mod cuda;
+pub mod dtype;
+pub mod float;
+pub mod instruction_set;
+pub mod layout;
+pub mod prefetch;
+pub mod reduce;
+pub mod rows;
+pub mod streaming;
+pub mod strided;
+pub mod update;
+pub mod view;

@@ -1,0 +1,262 @@
+//! Gradients that are written to memory. They are written tile by tile for updates that have no loop of their own,
+//! and as a whole for a caller that reads them.
+
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+
+use crate::dtype::DType;
+use crate::float::gradient_element::GradientElement;
+use crate::float::lanes::BLOCK;
+use crate::float::real::{Real, for_gradient, for_real};
+use crate::instruction_set::{InstructionSet, Instructions, Kernel, dispatch, widest_for};
+use crate::prefetch::{ROWS_AHEAD, prefetch};
+use crate::update::gradients::{GradientLoop, MakeGradients, Traces};
+use crate::update::pass::{PassRows, TILE, UpdatePass};
+use crate::update::weighted_sum::{Finish, WeightedSum};
+use crate::view::SpanMut;
+
+/// The most slots of an update that is not a formula.
+pub const MOST_SLOTS: usize = 8;
+
+/// Some neighbouring elements of one variable's update. All have the variable's dtype.
+#[derive(Debug)]
+pub struct Tile<'t> {
+    /// The variable's dtype.
+    pub dtype: DType,
+    /// The index in the variable of the first element.
+    pub start: usize,
+    /// How many there are.
+    pub elements: usize,
+    /// The weights, which this tile alone may write.
+    pub weights: *mut u8,
+    /// The gradient: reduced, clipped, with the L2 term.
+    pub gradient: *const u8,
+    /// The slots, which this tile alone may write.
+    pub slots: &'t [*mut u8],
+}
+
+/// Memory for the gradient of one tile, or for its weights, or for a slot.
+#[repr(align(64))]
+struct TileBuffer(MaybeUninit<[f64; TILE]>);
+
+impl Tile<'_> {
+    /// Calls `update` with copies of weights and slots, and writes the new weights to `to`, from `place` on.
+    ///
+    /// # Safety
+    /// The tile's pointers are valid, and at most a [`TileBuffer`] of elements lies behind each. The elements of `to`
+    /// exist, and nobody else reads or writes them.
+    unsafe fn update_copies(
+        &self,
+        to: &SpanMut<'_>,
+        place: usize,
+        update: &mut dyn FnMut(&Tile<'_>),
+    ) {
+        let size = self.dtype.size();
+        let mut copies = [const { TileBuffer(MaybeUninit::uninit()) }; 1 + MOST_SLOTS];
+        let copies = copies.each_mut().map(|copy| copy.0.as_mut_ptr().cast::<u8>());
+        let [weights, slots @ ..] = &copies;
+        let originals = [self.weights].into_iter().chain(self.slots.iter().copied());
+        // SAFETY: the caller's promise, and the copies are this call's.
+        unsafe {
+            for (copy, original) in copies.iter().zip(originals) {
+                copy.copy_from_nonoverlapping(original, self.elements * size);
+            }
+            update(&Tile { weights: *weights, slots: &slots[..self.slots.len()], ..*self });
+            let to = to.data().add(place * size);
+            to.copy_from_nonoverlapping(*weights, self.elements * size);
+        }
+    }
+}
+
+/// Writes the elements `range` of the gradient to `to`. The code that creates it ensures that the gradient has these
+/// elements, that its contributions are of type `G`, and that `to` has memory for them.
+struct WriteGradient<'a, G, T> {
+    sum: &'a WeightedSum<'a>,
+    finish: Finish<T>,
+    range: Range<usize>,
+    to: *mut T,
+    /// The flag that is set if an element is not finite.
+    not_finite: Option<&'a AtomicBool>,
+    gradient: PhantomData<G>,
+}
+
+impl<G: GradientElement, T: Real> Kernel for WriteGradient<'_, G, T> {
+    const WIDEST: InstructionSet = widest_for::<T>();
+
+    #[inline(always)]
+    fn run(self, instructions: Instructions) {
+        let (sum, finish) = (self.sum, self.finish);
+        sum.run::<G, T>(instructions, finish, self);
+    }
+}
+
+impl<G: GradientElement, T: Real> GradientLoop<T> for WriteGradient<'_, G, T> {
+    #[inline(always)]
+    fn run<W: MakeGradients<T>>(self, instructions: Instructions, gradients: W) {
+        let WriteGradient { range, mut to, not_finite, .. } = self;
+        let mut traces = Traces::new();
+        let mut start = range.start;
+        while range.end - start >= BLOCK {
+            // SAFETY: the elements are in the range, and the code that created this guaranteed the rest.
+            unsafe {
+                let block = gradients.block::<BLOCK>(instructions, start);
+                traces.see_block(block);
+                to.cast::<[T; BLOCK]>().write(block);
+                to = to.add(BLOCK);
+            }
+            start += BLOCK;
+        }
+        while start < range.end {
+            // SAFETY: as above.
+            unsafe {
+                let element = gradients.block::<1>(instructions, start);
+                traces.see(element);
+                to.write(element[0]);
+                to = to.add(1);
+            }
+            start += 1;
+        }
+        traces.note(not_finite);
+    }
+}
+
+impl WeightedSum<'_> {
+    /// Writes the gradient to `to`, on this thread. Asserted: `to` is of the gradient's dtype and length.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes the elements of `to` meanwhile.
+    pub unsafe fn write_to(&self, instructions: Instructions, to: &SpanMut<'_>) {
+        assert_eq!((to.dtype(), to.elements()), (self.dtype, self.elements));
+        for_real!(self.dtype, T => for_gradient!(T, self.gradient_dtype, G => {
+            let (finish, range) = (self.finish::<T>(), 0..self.elements);
+            let (to, gradient) = (to.data().cast::<T>(), PhantomData::<G>);
+            let write = WriteGradient { sum: self, finish, range, to, not_finite: None, gradient };
+            dispatch(instructions, write);
+        }));
+    }
+}
+
+impl UpdatePass<'_> {
+    /// Makes the gradient tile by tile, on this thread, and calls `update` with each tile. `update` changes weights
+    /// and slots, in a trial copies of them. Nothing is allocated. Asserted: there are at most [`MOST_SLOTS`] slots.
+    pub fn run_tiles(&self, update: &mut dyn FnMut(&Tile<'_>)) {
+        let mut trial;
+        let update: &mut dyn FnMut(&Tile<'_>) = match self.trial {
+            None => update,
+            Some((to, first)) => {
+                trial = move |tile: &Tile<'_>| {
+                    // SAFETY: the tile is of this pass, which alone writes the new weights of its range, and these
+                    // lie in `to`: see `UpdatePass::trying`.
+                    unsafe { tile.update_copies(to, tile.start - first, update) }
+                };
+                &mut trial
+            }
+        };
+        for_real!(self.dtype(), T => for_gradient!(T, self.sum().gradient_dtype, G => {
+            self.tiles::<G, T>(update);
+        }));
+    }
+
+    fn tiles<G: GradientElement, T: Real>(&self, update: &mut dyn FnMut(&Tile<'_>)) {
+        let mut buffer = TileBuffer(MaybeUninit::uninit());
+        let buffer: *mut T = buffer.0.as_mut_ptr().cast();
+        let Some(PassRows { numbers, elements: width }) = self.rows else {
+            return self.in_tiles(TILE, |range| {
+                for start in range.clone().step_by(TILE) {
+                    let tile = start..range.end.min(start + TILE);
+                    self.write_gradient::<G, T>(tile.clone(), buffer);
+                    self.tile(buffer, start, tile.len(), update);
+                }
+            });
+        };
+        self.check_rows(PassRows { numbers, elements: width });
+        // The gradients of short rows are made together, those of a long row in parts.
+        let together = (TILE / width.max(1)).max(1);
+        self.in_tiles(together, |range| {
+            for first in range.clone().step_by(together) {
+                let rows = first..range.end.min(first + together);
+                for done in (0..width).step_by(TILE) {
+                    let (start, elements) = (first * width + done, TILE.min(width - done));
+                    let end = start + (rows.len() - 1) * width + elements;
+                    self.write_gradient::<G, T>(start..end, buffer);
+                    for (index, position) in rows.clone().enumerate() {
+                        if let Some(next) = numbers[..self.range.end].get(position + ROWS_AHEAD) {
+                            self.prefetch::<T>(next * width + done, elements);
+                        }
+                        let gradient = buffer.wrapping_add(index * width);
+                        self.tile(gradient, numbers[position] * width + done, elements, update);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Writes the elements `range` of the gradient, without the L2 term, to `to`, which has room for them.
+    fn write_gradient<G: GradientElement, T: Real>(&self, range: Range<usize>, to: *mut T) {
+        let (sum, finish, not_finite) = (self.sum(), self.sum().finish::<T>(), self.not_finite);
+        let gradient = PhantomData::<G>;
+        let write = WriteGradient { sum, finish, range, to, not_finite, gradient };
+        dispatch(self.instructions(), write);
+    }
+
+    /// Asks for `elements` elements of the weights and slots, from `place` on.
+    fn prefetch<T: Real>(&self, place: usize, elements: usize) {
+        for span in std::iter::once(self.weights()).chain(self.slots) {
+            let first = span.data().cast::<T>().wrapping_add(place);
+            prefetch(first.cast(), elements * size_of::<T>());
+        }
+    }
+
+    /// The tile of weights and slots from `place` on, whose gradient without the L2 term is in `gradient`.
+    fn tile<T: Real>(
+        &self,
+        gradient: *mut T,
+        place: usize,
+        elements: usize,
+        update: &mut dyn FnMut(&Tile<'_>),
+    ) {
+        let at = |span: &SpanMut<'_>| span.data().cast::<T>().wrapping_add(place);
+        let weights = at(self.weights());
+        if self.l2 != 0.0 {
+            // SAFETY: the gradient was just written, and nobody else has its memory. The tile lies in the weights,
+            // which this pass alone uses.
+            let (gradient, weights) = unsafe {
+                let gradient = std::slice::from_raw_parts_mut(gradient, elements);
+                (gradient, std::slice::from_raw_parts(weights, elements))
+            };
+            dispatch(self.instructions(), AddL2 { gradient, weights, l2: T::from_f64(self.l2) });
+        }
+        let mut slots = [std::ptr::null_mut(); MOST_SLOTS];
+        for (pointer, slot) in slots[..self.slots.len()].iter_mut().zip(self.slots) {
+            *pointer = at(slot).cast::<u8>();
+        }
+        update(&Tile {
+            dtype: T::DTYPE,
+            start: self.first + place,
+            elements,
+            weights: weights.cast(),
+            gradient: gradient.cast_const().cast(),
+            slots: &slots[..self.slots.len()],
+        });
+    }
+}
+
+/// Adds `l2` × weight to each element of the gradient.
+struct AddL2<'t, T> {
+    gradient: &'t mut [T],
+    weights: &'t [T],
+    l2: T,
+}
+
+impl<T: Real> Kernel for AddL2<'_, T> {
+    const WIDEST: InstructionSet = InstructionSet::Avx2;
+
+    #[inline(always)]
+    fn run(self, _: Instructions) {
+        for (gradient, weight) in self.gradient.iter_mut().zip(self.weights) {
+            *gradient = *gradient + self.l2 * *weight;
+        }
+    }
+}

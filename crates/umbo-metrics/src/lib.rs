@@ -1,0 +1,298 @@
+//! Metrics that accumulate over steps: sums, means, counts, accuracies, confusion matrices, AUCs.
+//!
+//! What replicas add belongs to the step. It is added to the totals, in replica order, when the step is committed.
+//! Each replica adds to its own part, which no other replica touches meanwhile.
+//!
+//! - [`kind`]: the kinds of entries.
+//! - `elements`: reads views of any type.
+//! - `compared`: what a trial compares.
+//! - `over_ranks`: the contributions of replicas in several processes.
+//! - `part`: what one replica has added in a step.
+//! - `total`: what committed steps have accumulated.
+//! - [`saved`]: exports and imports of totals.
+
+#![deny(unsafe_code)]
+#![allow(
+    rustdoc::private_intra_doc_links,
+    reason = "these pages are for those who change the core: they are made with private items"
+)]
+
+#[macro_use]
+extern crate umbo_base;
+
+mod compared;
+mod elements;
+pub mod kind;
+mod over_ranks;
+mod part;
+pub mod saved;
+mod total;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+use parking_lot::Mutex;
+use umbo_base::error::{Error, Result};
+use umbo_base::observe::strict;
+use umbo_base::text::Text;
+use umbo_kernels::view::View;
+use umbo_strategy::commit::StepParticipant;
+use umbo_strategy::metrics::Metric;
+use umbo_strategy::{ReplicaContext, Strategy};
+
+use kind::MetricKind;
+use part::{AddedToEntry, OutsideScore, ReplicaMetrics};
+pub use total::{ClassCounts, Total};
+
+/// Named metrics of one strategy, in the order in which they were defined.
+pub struct Metrics {
+    /// The number of these metrics in this process, from 1 on.
+    number: u64,
+    strategy: u64,
+    /// The last step that added to the metrics. The lowest bit says whether it is in progress.
+    state: AtomicU64,
+    /// One part for each replica. While steps run, the replica's thread holds the lock of its part alone.
+    parts: Vec<CachePadded<Mutex<ReplicaMetrics>>>,
+    entries: Mutex<Vec<MetricEntry>>,
+    /// Whether what replicas add reaches the totals where ranks exchange it, and not here.
+    are_exchanged: bool,
+    /// Whether a score outside of an AUC's range was warned of.
+    has_warned: AtomicBool,
+}
+
+struct MetricEntry {
+    name: Text,
+    kind: MetricKind,
+    total: Total,
+}
+
+impl Metrics {
+    /// Metrics without entries, for the replicas of `strategy`.
+    pub fn new(strategy: &Strategy) -> Arc<Metrics> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let metrics = Arc::new(Metrics {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            strategy: strategy.id(),
+            state: AtomicU64::new(0),
+            parts: (0..strategy.num_replicas()).map(|_| CachePadded::default()).collect(),
+            entries: Mutex::default(),
+            are_exchanged: !strategy.ranks().is_alone(),
+            has_warned: AtomicBool::new(false),
+        });
+        strategy.ranks().add_totals(Arc::downgrade(&metrics) as _);
+        metrics
+    }
+
+    /// Adds an entry and returns its index. Fails while a step adds to the metrics.
+    pub fn define(&self, name: &str, kind: MetricKind) -> Result<usize> {
+        let total = Total::new(kind)?;
+        let mut entries = self.entries.lock();
+        self.check_idle()?;
+        if entries.iter().any(|entry| entry.name.as_str() == name) {
+            return Err(invalid!("name", "there is a metric '{name}' already"));
+        }
+        for part in &self.parts {
+            part.lock().slots.push(AddedToEntry::new(kind));
+        }
+        entries.push(MetricEntry { name: name.into(), kind, total });
+        Ok(entries.len() - 1)
+    }
+
+    /// How many entries there are.
+    pub fn count(&self) -> usize {
+        self.entries.lock().len()
+    }
+
+    /// The name and the kind of entry `index`.
+    pub fn entry(&self, index: usize) -> Result<(Text, MetricKind)> {
+        self.inspect_entry(index, |entry| Ok((entry.name.clone(), entry.kind)))
+    }
+
+    /// The index of the entry with this name.
+    pub fn index(&self, name: &str) -> Result<usize> {
+        let entries = self.entries.lock();
+        entries.iter().position(|entry| entry.name.as_str() == name).ok_or_else(|| {
+            let known: Vec<_> =
+                entries.iter().map(|entry| format!("'{}'", entry.name.as_str())).collect();
+            Error::NotFound(format!("name: no metric '{name}'; there are [{}]", known.join(", ")))
+        })
+    }
+
+    /// Adds a number and its weight, for the context's replica, in its step.
+    pub fn add_in(
+        self: &Arc<Self>,
+        context: &ReplicaContext,
+        index: usize,
+        sum: f64,
+        weight: f64,
+    ) -> Result<()> {
+        self.with_slot(context, index, |slot| slot.add(sum, weight))
+    }
+
+    /// Adds predictions for examples: class numbers, or rows of scores. If one of them is wrong it adds nothing. A
+    /// score outside of the range of an AUC's histogram is counted in the bin at that end, and warned of once; it is
+    /// wrong for a strict strategy.
+    pub fn add_labels_in(
+        self: &Arc<Self>,
+        context: &ReplicaContext,
+        index: usize,
+        predicted: &View<'_>,
+        labels: &View<'_>,
+    ) -> Result<()> {
+        let is_strict = context.strategy().is_strict();
+        let outside =
+            self.with_slot(context, index, |slot| slot.add_labels(predicted, labels, is_strict))?;
+        match outside {
+            // No lock is held: the log's sink may look at the metrics.
+            Some(score) if is_strict || !self.has_warned.swap(true, Ordering::Relaxed) => {
+                self.warn_of_score(index, score, is_strict)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn warn_of_score(&self, index: usize, outside: OutsideScore, is_strict: bool) -> Result<()> {
+        let (name, _) = self.entry(index)?;
+        let OutsideScore { row, score, lowest, highest } = outside;
+        strict::suspect(
+            is_strict,
+            |text| Error::invalid("predicted", text),
+            || {
+                format!(
+                    "row {row}: score {score} of '{name}' is not in [{lowest}, {highest}], and is counted \
+                     in the bin at that end of the AUC's range; add probabilities, or set lowest_score and \
+                     highest_score of the metric's options to the range of the scores"
+                )
+            },
+        )
+    }
+
+    /// The accumulated result of entry `index`.
+    pub fn result(&self, index: usize) -> Result<Metric> {
+        self.inspect_entry(index, |entry| Ok(entry.total.metric(entry.kind)))
+    }
+
+    /// How class `class` of confusion matrix `index` was predicted.
+    pub fn class(&self, index: usize, class: i64) -> Result<ClassCounts> {
+        self.inspect_entry(index, |entry| {
+            let MetricKind::Confusion { classes } = entry.kind else {
+                return Err(invalid!("index", "is {}, not a confusion matrix", entry.kind.name()));
+            };
+            let found = usize::try_from(class)
+                .ok()
+                .and_then(|class| entry.total.class(classes as usize, class));
+            found.ok_or_else(|| out_of_range!("class_index", "{class} is not in [0, {classes})"))
+        })
+    }
+
+    /// Calls a function with the cells of matrix or histogram `index`, row by row.
+    pub fn with_cells<R>(
+        &self,
+        index: usize,
+        inspect: impl FnOnce(&[i64]) -> Result<R>,
+    ) -> Result<R> {
+        self.inspect_entry(index, |entry| match entry.total.cells() {
+            Some(cells) => inspect(cells),
+            None => Err(invalid!("index", "is {}, which has no cells", entry.kind.name())),
+        })
+    }
+
+    /// Resets what all entries have accumulated. Fails while a step adds to them.
+    pub fn reset(&self) -> Result<()> {
+        let mut entries = self.entries.lock();
+        self.check_idle()?;
+        entries.iter_mut().for_each(|entry| entry.total.clear());
+        Ok(())
+    }
+
+    fn inspect_entry<R>(
+        &self,
+        index: usize,
+        inspect: impl FnOnce(&MetricEntry) -> Result<R>,
+    ) -> Result<R> {
+        let entries = self.entries.lock();
+        entries.get(index).ok_or_else(|| no_entry(index, entries.len())).and_then(inspect)
+    }
+
+    fn check_idle(&self) -> Result<()> {
+        if self.state.load(Ordering::Acquire) & 1 == 0 {
+            return Ok(());
+        }
+        Err(Error::precondition(
+            "metrics: a run is adding to them; define and reset them before or after it",
+        ))
+    }
+
+    /// Calls `change` with an entry's slot of the context's replica, as a part of its step.
+    fn with_slot<R>(
+        self: &Arc<Self>,
+        context: &ReplicaContext,
+        index: usize,
+        change: impl FnOnce(&mut AddedToEntry) -> Result<R>,
+    ) -> Result<R> {
+        let step = self.take_part(context)?;
+        let mut part = self.parts[context.replica()].lock();
+        part.begin(step);
+        let count = part.slots.len();
+        part.slots.get_mut(index).ok_or_else(|| no_entry(index, count)).and_then(change)
+    }
+
+    /// Makes the metrics take part in the outcome of the context's step, and returns the step's number.
+    fn take_part(self: &Arc<Self>, context: &ReplicaContext) -> Result<u64> {
+        context.check_live()?;
+        let step = context.step_id();
+        if step == 0 {
+            return Err(Error::precondition(
+                "ctx: the default context is in no run; replicas add to metrics inside of a run",
+            ));
+        }
+        if context.strategy().id() != self.strategy {
+            return Err(Error::precondition(
+                "metrics: mixing different strategies: they were made for another one than the one \
+                 that runs here; make metrics for each strategy",
+            ));
+        }
+        // A thread that reads that the metrics take part may add: the step's outcome includes them by then.
+        if self.state.load(Ordering::Acquire) >> 1 < step {
+            context.strategy().join_step(step, self)?;
+        }
+        context.note_additions(self)?;
+        Ok(step)
+    }
+}
+
+fn no_entry(index: usize, count: usize) -> Error {
+    out_of_range!("index", "{index} is not in [0, {count}), the metrics defined")
+}
+
+impl StepParticipant for Metrics {
+    fn join(&self, step: u64) -> bool {
+        let earlier = |state: u64| (state >> 1 < step).then_some(step << 1 | 1);
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, earlier).is_ok()
+    }
+
+    fn commit(&self, step: u64) {
+        let mut entries = self.entries.lock();
+        for part in &self.parts {
+            let part = part.lock();
+            if part.step == step && !self.are_exchanged {
+                let added = entries.iter_mut().zip(&part.slots);
+                added.for_each(|(entry, slot)| entry.total.fold(slot));
+            }
+        }
+        self.state.store(step << 1, Ordering::Release);
+    }
+
+    fn roll_back(&self, step: u64) {
+        // The parts hold what was added in a step that will never be committed.
+        self.state.store(step << 1, Ordering::Release);
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "metrics of {} replicas", self.parts.len())
+    }
+}

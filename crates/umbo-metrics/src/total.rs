@@ -1,0 +1,204 @@
+//! What committed steps have accumulated, and the results that are computed from it.
+
+use crate::kind::MetricKind;
+use crate::part::AddedToEntry;
+use umbo_base::error::{Result, memory};
+use umbo_strategy::metrics::{Metric, share};
+
+/// What one entry has accumulated.
+#[derive(Debug, PartialEq)]
+pub enum Total {
+    /// The total of a sum or a mean.
+    Numbers {
+        /// The sum.
+        sum: f64,
+        /// The sum of the weights.
+        weight: f64,
+    },
+    /// The total of a count or an accuracy.
+    Counts {
+        /// What was counted, or how many predictions were right.
+        hits: i64,
+        /// How many predictions there were.
+        of: i64,
+    },
+    /// The cells of a matrix or histogram, row by row.
+    Cells(Vec<i64>),
+}
+
+/// How well a class was predicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassCounts {
+    /// How many examples of the class were predicted as the class.
+    pub true_positives: i64,
+    /// How many examples of other classes were predicted as the class.
+    pub false_positives: i64,
+    /// How many examples of the class were predicted as another class.
+    pub false_negatives: i64,
+}
+
+impl ClassCounts {
+    /// The share of the predictions of this class that were right; NaN if there was none.
+    pub fn precision(&self) -> f64 {
+        share(self.true_positives as f64, (self.true_positives + self.false_positives) as f64)
+    }
+
+    /// The share of the class's examples that were predicted as the class; NaN if there was none.
+    pub fn recall(&self) -> f64 {
+        share(self.true_positives as f64, (self.true_positives + self.false_negatives) as f64)
+    }
+
+    /// The harmonic mean of precision and recall, 2 TP / (2 TP + FP + FN); NaN if there was neither prediction nor
+    /// example.
+    pub fn f1(&self) -> f64 {
+        let twice = 2.0 * self.true_positives as f64;
+        share(twice, twice + self.false_positives as f64 + self.false_negatives as f64)
+    }
+}
+
+impl Total {
+    /// An empty total. Fails with RESOURCE_EXHAUSTED if there is no memory for the cells.
+    pub(super) fn new(kind: MetricKind) -> Result<Total> {
+        let Some([rows, columns]) = kind.cells() else {
+            return Ok(match kind {
+                MetricKind::Sum | MetricKind::Mean => Total::Numbers { sum: 0.0, weight: 0.0 },
+                _ => Total::Counts { hits: 0, of: 0 },
+            });
+        };
+        Ok(Total::Cells(memory::filled(rows * columns, 0, "cells of a metric")?))
+    }
+
+    /// A copy. Fails with RESOURCE_EXHAUSTED if there is no memory for the cells.
+    pub(super) fn copy(&self) -> Result<Total> {
+        Ok(match self {
+            &Total::Numbers { sum, weight } => Total::Numbers { sum, weight },
+            &Total::Counts { hits, of } => Total::Counts { hits, of },
+            Total::Cells(cells) => {
+                let mut copy = memory::list(cells.len(), "cells of a metric")?;
+                copy.extend_from_slice(cells);
+                Total::Cells(copy)
+            }
+        })
+    }
+
+    pub(super) fn clear(&mut self) {
+        match self {
+            Total::Numbers { sum, weight } => (*sum, *weight) = (0.0, 0.0),
+            Total::Counts { hits, of } => (*hits, *of) = (0, 0),
+            Total::Cells(cells) => cells.fill(0),
+        }
+    }
+
+    /// Adds the contribution of one replica in a step.
+    pub(super) fn fold(&mut self, slot: &AddedToEntry) {
+        match self {
+            Total::Numbers { sum, weight } => {
+                *sum += slot.sum;
+                *weight += slot.weight;
+            }
+            Total::Counts { hits, of } => {
+                *hits = hits.saturating_add(slot.hits);
+                *of = of.saturating_add(slot.of);
+            }
+            Total::Cells(cells) => {
+                slot.cells.iter().for_each(|&cell| cells[cell as usize] += 1);
+            }
+        }
+    }
+
+    /// The total as a sum and a weight, whose quotient is the mean, the accuracy or the AUC.
+    pub(super) fn metric(&self, kind: MetricKind) -> Metric {
+        match self {
+            Total::Numbers { sum, weight } => Metric { sum: *sum, weight: *weight },
+            Total::Counts { hits, of } => Metric { sum: *hits as f64, weight: *of as f64 },
+            Total::Cells(cells) => match kind {
+                MetricKind::Confusion { classes } => {
+                    let right: i64 = cells.iter().step_by(classes as usize + 1).sum();
+                    Metric { sum: right as f64, weight: cells.iter().sum::<i64>() as f64 }
+                }
+                _ => pairs_in_order(cells),
+            },
+        }
+    }
+
+    /// The cells, row by row.
+    pub(super) fn cells(&self) -> Option<&[i64]> {
+        match self {
+            Total::Cells(cells) => Some(cells),
+            _ => None,
+        }
+    }
+
+    /// How class `class` was predicted, if this is a confusion matrix of `classes` classes and has this class.
+    pub(super) fn class(&self, classes: usize, class: usize) -> Option<ClassCounts> {
+        let cells = self.cells().filter(|_| class < classes)?;
+        let row = &cells[class * classes..][..classes];
+        let right = row[class];
+        Some(ClassCounts {
+            true_positives: right,
+            false_positives: cells[class..].iter().step_by(classes).sum::<i64>() - right,
+            false_negatives: row.iter().sum::<i64>() - right,
+        })
+    }
+}
+
+/// Counts the pairs of a positive and a negative example in which the positive one is in the higher bin. A pair in
+/// one bin counts half. The quotient of this count and the number of all pairs is the area under the ROC curve that
+/// joins the bins' borders by straight lines (T. Fawcett, "An introduction to ROC analysis", Pattern Recognition
+/// Letters 27, 2006, algorithm 3). It is the Mann-Whitney statistic of the binned scores (J. A. Hanley and B. J.
+/// McNeil, Radiology 143, 1982). The counts are whole numbers, so there is only one rounding.
+fn pairs_in_order(cells: &[i64]) -> Metric {
+    let (negatives, positives) = cells.split_at(cells.len() / 2);
+    let (mut below, mut halves) = (0u128, 0u128);
+    for (&negative, &positive) in negatives.iter().zip(positives) {
+        let (negative, positive) = (negative as u128, positive as u128);
+        halves += positive * (2 * below + negative);
+        below += negative;
+    }
+    let all = below * positives.iter().map(|&count| count as u128).sum::<u128>();
+    Metric { sum: halves as f64 / 2.0, weight: all as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn auc(scores: &[(f64, i64)]) -> f64 {
+        let kind = MetricKind::auc(4, 0.0, 1.0).unwrap();
+        let (mut slot, mut total) = (AddedToEntry::new(kind), Total::new(kind).unwrap());
+        scores.iter().for_each(|&(score, label)| slot.one_score(score, label, 0).unwrap());
+        total.fold(&slot);
+        total.metric(kind).mean()
+    }
+
+    #[test]
+    fn an_auc_is_the_share_of_pairs_in_order() {
+        assert_eq!(auc(&[(0.1, 0), (0.3, 0), (0.6, 1), (0.9, 1)]), 1.0);
+        assert_eq!(auc(&[(0.9, 0), (0.1, 1)]), 0.0);
+        // 0.6 and 0.7 are in one bin: of four pairs, one is wrong and one is a tie.
+        assert_eq!(auc(&[(0.1, 0), (0.7, 0), (0.6, 1), (0.9, 1)]), 3.5 / 4.0);
+        // Scores outside of the range, scores at its ends, and no example of one kind.
+        assert_eq!(auc(&[(-5.0, 0), (1.0, 1), (f64::INFINITY, 1), (f64::NEG_INFINITY, 0)]), 1.0);
+        assert!(auc(&[(0.5, 1)]).is_nan());
+    }
+
+    #[test]
+    fn classes_have_precision_and_recall() {
+        let kind = MetricKind::confusion(3).unwrap();
+        let (mut slot, mut total) = (AddedToEntry::new(kind), Total::new(kind).unwrap());
+        for (predicted, label) in [(0, 0), (0, 0), (0, 1), (1, 1), (1, 0)] {
+            slot.one_label(predicted, label, 0).unwrap();
+        }
+        total.fold(&slot);
+        let first = total.class(3, 0).unwrap();
+        assert_eq!(
+            (first.precision(), first.recall(), first.f1()),
+            (2.0 / 3.0, 2.0 / 3.0, 2.0 / 3.0)
+        );
+        let last = total.class(3, 2).unwrap();
+        assert!(last.precision().is_nan() && last.recall().is_nan() && last.f1().is_nan());
+        assert_eq!(total.class(3, 3), None);
+        assert_eq!(total.cells().unwrap(), [2, 1, 0, 1, 1, 0, 0, 0, 0]);
+        assert_eq!(total.metric(kind), Metric { sum: 3.0, weight: 5.0 });
+    }
+}

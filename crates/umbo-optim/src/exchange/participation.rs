@@ -1,0 +1,126 @@
+//! The participation mask, which ranks exchange before gradients: which replica contributed to which variable, and
+//! with which weight.
+
+use std::sync::Arc;
+
+use crate::contributions::Contributions;
+use crate::sources::GradientSources;
+use umbo_base::error::Result;
+use umbo_strategy::ranks::Gathered;
+use umbo_strategy::ranks::wire::{Reader, Writer};
+
+/// Which replicas of all ranks contributed to which variables.
+#[derive(Clone, Default)]
+pub(crate) struct Participation {
+    ranks: Arc<[RankParticipation]>,
+}
+
+/// The participation of one rank.
+pub(crate) struct RankParticipation {
+    /// The weight of the runs that it has accumulated.
+    weight_before: f64,
+    /// Which variables these wrote.
+    before: Bits,
+    /// In the last run.
+    pub replicas: Vec<ReplicaParticipation>,
+}
+
+/// The participation of one replica in the last run.
+pub(crate) struct ReplicaParticipation {
+    pub weight: f64,
+    wrote: Bits,
+}
+
+/// A bit for each variable.
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn write(to: &mut Writer, variables: usize, is_set: impl Fn(usize) -> bool) -> Result<()> {
+        let words = variables.div_ceil(64);
+        to.number(words as u64)?;
+        (0..words).try_for_each(|word| {
+            let of_word = word * 64..variables.min((word + 1) * 64);
+            to.number(of_word.filter(|&at| is_set(at)).fold(0, |bits, at| bits | 1 << (at % 64)))
+        })
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Bits> {
+        (0..from.count()?).map(|_| from.number()).collect::<Result<_>>().map(Bits)
+    }
+
+    fn has(&self, variable: usize) -> bool {
+        self.0.get(variable / 64).is_some_and(|word| word >> (variable % 64) & 1 == 1)
+    }
+}
+
+impl ReplicaParticipation {
+    /// Whether it counts for variable `index`.
+    pub fn wrote(&self, index: usize) -> bool {
+        self.weight != 0.0 && self.wrote.has(index)
+    }
+}
+
+impl RankParticipation {
+    /// The replicas that count for variable `index`.
+    pub fn writers(&self, index: usize) -> impl Iterator<Item = &ReplicaParticipation> {
+        self.replicas.iter().filter(move |replica| replica.wrote(index))
+    }
+
+    /// Whether it has anything for variable `index`.
+    pub fn wrote(&self, index: usize) -> bool {
+        self.before.has(index) || self.writers(index).next().is_some()
+    }
+}
+
+impl Participation {
+    /// Encodes this rank's participation.
+    pub fn write(sources: &GradientSources<'_>) -> Result<Vec<u8>> {
+        let mut to = Writer::default();
+        let variables = sources.variables().len();
+        to.float(sources.accumulation.weight)?;
+        Bits::write(&mut to, variables, |index| sources.accumulation.has_before(index))?;
+        let Contributions { replicas, step } = sources.contributions;
+        to.number(replicas.len() as u64)?;
+        for own in replicas {
+            to.float(own.weight())?;
+            Bits::write(&mut to, variables, |index| own.viewed.in_step(index, step))?;
+        }
+        Ok(to.done())
+    }
+
+    /// Decodes the participation of all ranks.
+    pub fn read(participation: &Gathered) -> Result<Participation> {
+        let read = |(rank, bytes): (usize, &[u8])| {
+            let mut from = Reader::new(rank, bytes);
+            let (weight_before, before) = (from.float()?, Bits::read(&mut from)?);
+            let replicas = (0..from.count()?)
+                .map(|_| {
+                    Ok(ReplicaParticipation {
+                        weight: from.float()?,
+                        wrote: Bits::read(&mut from)?,
+                    })
+                })
+                .collect::<Result<_>>()?;
+            Ok(RankParticipation { weight_before, before, replicas })
+        };
+        let ranks = participation.iter().enumerate().map(read).collect::<Result<_>>()?;
+        Ok(Participation { ranks })
+    }
+
+    /// The participation of each rank.
+    pub fn ranks(&self) -> &[RankParticipation] {
+        &self.ranks
+    }
+
+    /// The weights of all runs and replicas, added as one process adds them.
+    pub fn total_weight(&self) -> f64 {
+        let before: f64 = self.ranks.iter().map(|rank| rank.weight_before).sum();
+        let replicas = self.ranks.iter().flat_map(|rank| &rank.replicas);
+        before + replicas.map(|replica| replica.weight).sum::<f64>()
+    }
+
+    /// Whether any replica has contributed to variable `index`.
+    pub fn has_variable(&self, index: usize) -> bool {
+        self.ranks.iter().any(|rank| rank.wrote(index))
+    }
+}

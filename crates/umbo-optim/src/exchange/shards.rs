@@ -1,0 +1,269 @@
+//! How dense gradients are exchanged: which part each rank adds up, and which range is sent in which round.
+//!
+//! The exchange runs in rounds, so that it takes little memory however large the variables are. Its results
+//! overwrite the gradients of this process's first replica: each range is written after its contents have been
+//! sent.
+
+#![expect(unsafe_code, reason = "what landed is used as long as the gradients are claimed")]
+
+use std::ops::Range;
+
+use super::buffers::{AlignedBytes, WORD, padded};
+use super::participation::{Participation, RankParticipation};
+use super::sent::Sent;
+use crate::sources::GradientSources;
+use umbo_base::error::{Result, memory};
+use umbo_kernels::dtype::DType;
+use umbo_kernels::update::chunks::{ChunkSums, TILE};
+use umbo_kernels::update::rules::SUMS;
+use umbo_kernels::view::Span;
+use umbo_strategy::ranks::Ranks;
+use umbo_tensor::Tensor;
+use umbo_tensor::values::sharding::{Loads, VariableSharding};
+
+/// About how many bytes a rank sends, and receives, in one round.
+pub(crate) const ROUND: usize = 16 << 20;
+
+/// How dense gradients are sharded over the ranks.
+pub(crate) struct Shards {
+    pub(super) participation: Participation,
+    pub(super) rank: usize,
+    pub(crate) items: Vec<ShardedVariable>,
+    /// For each rank, the ranges of its part, in order; a round has some of them.
+    pub(super) stretches: Vec<Vec<ShardRange>>,
+    pub(super) rounds: usize,
+    /// The sums of the tiles of this rank's part.
+    pub(super) sums: Vec<ChunkSums<SUMS>>,
+}
+
+/// Elements of one variable that are exchanged in one round.
+pub(super) struct ShardRange {
+    round: usize,
+    /// Which of the items.
+    pub item: usize,
+    /// Which of the variable's elements.
+    pub range: Range<usize>,
+    /// The first of its tiles among all of the rank's part.
+    pub first_tile: usize,
+}
+
+/// One variable.
+pub(crate) struct ShardedVariable {
+    pub(super) index: usize,
+    /// Of the variable.
+    pub(super) dtype: DType,
+    pub(super) sent: Sent,
+    /// How its elements are divided over the ranks.
+    pub(super) sharding: VariableSharding,
+    pub(super) elements: usize,
+    /// The destination of this rank's part of the gradient, or of the gradients of all parts.
+    pub(super) landing: Option<Tensor>,
+}
+
+/// Elements received from a rank, from element `first` of a variable on, and their destination.
+pub(crate) struct ReceivedShard<'a> {
+    pub elements: Span<'a>,
+    pub to: &'a Tensor,
+    pub first: usize,
+}
+
+/// Each round of one rank has at most `most` elements, which is more than a tile. Ranges end at tile boundaries.
+fn stretches(items: &[ShardedVariable], rank: usize, most: usize) -> Vec<ShardRange> {
+    let (mut all, mut round, mut left, mut first_tile) = (Vec::new(), 0, most, 0);
+    for (item, of) in items.iter().enumerate() {
+        let mut rest = of.sharding.of(rank);
+        while !rest.is_empty() {
+            if left < rest.len().min(TILE) {
+                (round, left) = (round + 1, most);
+            }
+            let count = if rest.len() <= left { rest.len() } else { left / TILE * TILE };
+            let range = rest.start..rest.start + count;
+            (rest.start, left) = (range.end, left - count);
+            all.push(ShardRange { round, item, range, first_tile });
+            first_tile += count.div_ceil(TILE);
+        }
+    }
+    all
+}
+
+impl Shards {
+    /// The shards of those variables in `selected` that are not row-sparse. A rank sends and receives about
+    /// `round` bytes in one round.
+    pub fn new(
+        ranks: &Ranks,
+        participation: &Participation,
+        sources: &GradientSources<'_>,
+        selected: &[usize],
+        round: usize,
+    ) -> Shards {
+        let (rank, size) = (ranks.rank(), ranks.size());
+        let variables = sources.variables();
+        // Variables that each rank updates as a whole are summed in shards, too.
+        let mut loads = Loads::new(size);
+        let dense = selected.iter().filter(|&&index| !sources.is_row_sparse(index));
+        let items = dense.map(|&index| {
+            let (dtype, elements) = (variables[index].dtype(), variables[index].shape().elements());
+            let sharding = variables[index].sharding().cloned();
+            let sharding = sharding.unwrap_or_else(|| loads.divide(rank, elements, dtype.size()));
+            let sent = Sent::of_dense(ranks, sources, sources.gradient_dtype(dtype));
+            ShardedVariable { index, dtype, sent, sharding, elements, landing: None }
+        });
+        let items: Vec<ShardedVariable> = items.collect();
+        let bytes = |item: &ShardedVariable| {
+            let sent =
+                participation.ranks().iter().map(|from| item.sent_by(from) * item.wire_size());
+            size * sent.max().unwrap_or(0).max(item.dtype.size())
+        };
+        let most = round / items.iter().map(bytes).max().unwrap_or(1) / TILE;
+        let most = most.max(1) * TILE;
+        let stretches: Vec<_> = (0..size).map(|rank| stretches(&items, rank, most)).collect();
+        let last = stretches.iter().filter_map(|of_rank| of_rank.last());
+        Shards {
+            participation: participation.clone(),
+            rank,
+            rounds: last.map(|last| last.round + 1).max().unwrap_or(0),
+            items,
+            stretches,
+            sums: Vec::new(),
+        }
+    }
+
+    /// The ranges of rank `rank`'s part in round `round`.
+    pub(super) fn of(&self, rank: usize, round: usize) -> &[ShardRange] {
+        let all = &self.stretches[rank];
+        let start = all.partition_point(|stretch| stretch.round < round);
+        &all[start..all.partition_point(|stretch| stretch.round <= round)]
+    }
+
+    /// How many bytes rank `from` sends to rank `to` in a round.
+    fn sent(&self, from: usize, to: usize, round: usize) -> usize {
+        let from = &self.participation.ranks()[from];
+        let bytes = |stretch: &ShardRange| {
+            let item = &self.items[stretch.item];
+            item.sent_by(from) * padded(stretch.range.len() * item.wire_size())
+        };
+        self.of(to, round).iter().map(bytes).sum()
+    }
+
+    /// How many bytes this rank sends to each, and receives from each, in a round.
+    pub(super) fn counts(&self, round: usize) -> (Vec<usize>, Vec<usize>) {
+        let ranks = 0..self.stretches.len();
+        let send = ranks.clone().map(|to| self.sent(self.rank, to, round)).collect();
+        (send, ranks.map(|from| self.sent(from, self.rank, round)).collect())
+    }
+
+    /// How many bytes each rank sends to all in a round: its part, in a variable's elements, and 8 more.
+    pub(super) fn gathered_counts(&self, round: usize) -> Vec<usize> {
+        let bytes = |stretch: &ShardRange| {
+            padded(stretch.range.len() * self.items[stretch.item].dtype.size())
+        };
+        let ranks = 0..self.stretches.len();
+        ranks.map(|rank| self.of(rank, round).iter().map(bytes).sum::<usize>() + WORD).collect()
+    }
+
+    /// What this rank receives of others' contributions in a round: for each range of its part the contributions of
+    /// all ranks, in rank order, and their factors. `next` makes the place of the next elements.
+    pub(super) fn received<P>(
+        &self,
+        round: usize,
+        sources: &GradientSources<'_>,
+        mut next: impl FnMut(DType, usize) -> P,
+    ) -> Vec<Vec<(P, f64)>> {
+        let own = self.of(self.rank, round);
+        let mut all: Vec<Vec<(P, f64)>> = Vec::new();
+        all.resize_with(own.len(), Vec::new);
+        for from in self.participation.ranks() {
+            for (stretch, places) in own.iter().zip(&mut all) {
+                let item = &self.items[stretch.item];
+                for factor in item.factors(from, sources) {
+                    places.push((next(item.sent.dtype(), stretch.range.len()), factor));
+                }
+            }
+        }
+        all
+    }
+
+    /// What all ranks gather in a round: each range, and which rank has sent it. `next` makes the place of the next
+    /// elements.
+    pub(super) fn gathered<P>(
+        &self,
+        round: usize,
+        mut next: impl FnMut(DType, usize) -> P,
+    ) -> Vec<(usize, &ShardRange, P)> {
+        let mut all = Vec::new();
+        for rank in 0..self.stretches.len() {
+            for range in self.of(rank, round) {
+                all.push((rank, range, next(self.items[range.item].dtype, range.range.len())));
+            }
+            next(DType::UInt64, 1);
+        }
+        all
+    }
+
+    /// How many bytes the sums of the tiles of each rank's part have.
+    pub(super) fn sum_counts(&self) -> Vec<usize> {
+        let tiles = |stretch: &ShardRange| stretch.range.len().div_ceil(TILE);
+        let of_ranks = self.stretches.iter();
+        of_ranks.map(|of| of.iter().map(tiles).sum::<usize>() * SUMS * WORD).collect()
+    }
+
+    /// Sets the destination of each variable's gradient to what `landing` returns.
+    pub fn land(&mut self, mut landing: impl FnMut(usize) -> Result<Tensor>) -> Result<()> {
+        self.items.iter_mut().try_for_each(|item| {
+            item.landing = Some(landing(item.index)?);
+            Ok(())
+        })
+    }
+
+    /// Reserves all memory for the exchange of gradients and of weights, which cannot fail for lack of memory
+    /// afterwards.
+    pub fn reserve(&mut self, send: &mut AlignedBytes, receive: &mut AlignedBytes) -> Result<()> {
+        let sums = self.sum_counts();
+        let (mut sent, mut received) = (sums[self.rank], sums.iter().sum());
+        for round in 0..self.rounds {
+            let ((send, receive), weights) = (self.counts(round), self.gathered_counts(round));
+            sent = send.iter().sum::<usize>().max(weights[self.rank]).max(sent);
+            received = receive.iter().sum::<usize>().max(weights.iter().sum()).max(received);
+        }
+        send.resize(sent)?;
+        receive.resize(received)?;
+        let tiles = sums[self.rank] / (SUMS * WORD);
+        memory::reserve(&mut self.sums, tiles, "sums of gradients' squares")?;
+        self.sums.resize_with(tiles, Default::default);
+        Ok(())
+    }
+}
+
+impl ShardedVariable {
+    /// The received gradient, in host memory, for as long as the overwritten gradients are claimed.
+    pub fn gradient(&self) -> Option<Span<'static>> {
+        // SAFETY: the apply that has claimed the gradients keeps them, and the received elements in them.
+        self.landing.as_ref()?.span().ok().map(|gradient| unsafe { gradient.held() })
+    }
+
+    pub(super) fn wire_size(&self) -> usize {
+        self.sent.dtype().size()
+    }
+
+    /// How many contributions, or sums, rank `from` sends.
+    fn sent_by(&self, from: &RankParticipation) -> usize {
+        match self.sent {
+            Sent::Sum => usize::from(from.wrote(self.index)),
+            Sent::Contributions(_) => from.writers(self.index).count(),
+        }
+    }
+
+    /// The factors of what rank `from` sends, in its order.
+    pub(super) fn factors(
+        &self,
+        from: &RankParticipation,
+        sources: &GradientSources<'_>,
+    ) -> Vec<f64> {
+        match self.sent {
+            Sent::Sum => from.wrote(self.index).then_some(1.0).into_iter().collect(),
+            Sent::Contributions(_) => {
+                from.writers(self.index).map(|of| sources.factor(of.weight)).collect()
+            }
+        }
+    }
+}

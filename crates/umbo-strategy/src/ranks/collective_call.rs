@@ -1,0 +1,318 @@
+//! Collectives of ranks. Each begins with an exchange of descriptors, which is also a vote.
+
+use std::fmt;
+
+use super::descriptor::{BYTES, CollectiveKind, Descriptor, PASSED_OVER};
+use super::disagreement::{
+    QuantityDifference, all_agree, differ_in_quantities, disagreement, lengths_differ,
+};
+use super::group::{Ranks, count};
+use super::quantities::{Quantities, agreement_of};
+use super::series::{CommunicatorState, Ended, Series};
+use parking_lot::MutexGuard;
+use umbo_base::error::{Error, ReplicaFailures, Result, Status, memory};
+use umbo_base::observe::{self, Phase};
+use umbo_comm::communicator::{EngineCall, Incoming, Outgoing};
+
+/// A rank's call of a collective.
+pub struct Call<'a> {
+    /// Which collective it is.
+    pub kind: CollectiveKind,
+    /// The operation, for messages.
+    pub what: &'a dyn fmt::Display,
+    /// The hash that must be equal on all ranks; see [`super::agreement`].
+    pub agreement: u64,
+    /// The quantities of that hash, which are formatted where ranks differ.
+    pub quantities: &'a Quantities<'a>,
+    /// Numbers for the others.
+    pub numbers: [u64; 2],
+    /// How many bytes this rank will send to all ([`Collective::all_gather`]).
+    pub length: usize,
+}
+
+impl<'a> Call<'a> {
+    /// A call that sends only this rank's operation.
+    pub fn to(kind: CollectiveKind, what: &'a dyn fmt::Display) -> Call<'a> {
+        Call { kind, what, agreement: 0, quantities: &|_| {}, numbers: [0; 2], length: 0 }
+    }
+
+    /// The same call, with quantities that must be equal on all ranks.
+    pub fn agreeing(self, quantities: &'a Quantities<'a>) -> Call<'a> {
+        Call { agreement: agreement_of(quantities), quantities, ..self }
+    }
+}
+
+/// From how many bytes on memory to gather may be refused. Less counts as the library's own records.
+const MUCH: usize = 4096;
+
+/// A collective that all ranks have started, and in which none has failed. Ranks exchange data while this lives;
+/// no other collective of the engine runs meanwhile.
+pub struct Collective<'a> {
+    ranks: &'a Ranks,
+    turn: MutexGuard<'a, CommunicatorState>,
+    descriptors: Vec<Descriptor>,
+}
+
+impl Ranks {
+    /// Begins a series of collectives. After a failure of one rank all later collectives of the series fail.
+    pub(crate) fn begin(&self, step: u64) {
+        if !self.is_alone() {
+            self.series.lock().begin(step);
+        }
+    }
+
+    /// Sets the step of the series.
+    pub(crate) fn is_step(&self, step: u64) {
+        self.series.lock().step = step;
+    }
+
+    /// Whether a rank passes over the run that this series was to begin.
+    pub(crate) fn passes_over(&self) -> bool {
+        self.series.lock().passes_over
+    }
+
+    /// Ends the series.
+    pub(crate) fn finish(&self) {
+        self.series.lock().is_open = false;
+    }
+
+    /// Starts a collective. `here` is this rank's own result: if it is an error, the collective fails on all
+    /// ranks, and this rank gets its own error back.
+    ///
+    /// Fails with [`Error::Rank`] if another rank has failed or is at another operation, or if that happened
+    /// earlier in the series (then nothing is exchanged); and with UNAVAILABLE if the engine fails.
+    pub fn start_collective<T>(
+        &self,
+        call: Call<'_>,
+        here: Result<T>,
+    ) -> Result<(Collective<'_>, T)> {
+        let mut turn = self.turn.lock();
+        let (descriptors, value) = self.exchange_descriptors(&mut turn, call, here)?;
+        Ok((Collective { ranks: self, turn, descriptors }, value))
+    }
+
+    fn exchange_descriptors<T>(
+        &self,
+        turn: &mut CommunicatorState,
+        call: Call<'_>,
+        here: Result<T>,
+    ) -> Result<(Vec<Descriptor>, T)> {
+        let series = &mut *self.series.lock();
+        if !series.is_open {
+            series.begin(0);
+            series.is_open = false;
+        }
+        if let Some(ended) = turn.broken.as_ref().or(series.ended.as_ref()) {
+            return Err(here.err().unwrap_or_else(|| ended.error()));
+        }
+        series.operation += 1;
+        let own = self.describe(&call, series, here.as_ref().err());
+        let descriptors = match self.exchange(&own) {
+            Ok(descriptors) => descriptors,
+            Err(error) => {
+                let broken = self.break_off(turn, &error, &own);
+                return Err(here.err().unwrap_or(broken));
+            }
+        };
+        let ended = match failures(&descriptors) {
+            None if all_agree(&descriptors) => lengths_differ(&descriptors),
+            None => match self.difference(&descriptors, call.quantities) {
+                Ok(difference) => Some(disagreement(&descriptors, difference.as_ref())),
+                Err(error) => {
+                    let broken = self.break_off(turn, &error, &own);
+                    return Err(here.err().unwrap_or(broken));
+                }
+            },
+            failed => failed,
+        };
+        if let Some(ended) = ended {
+            let error = here.err().unwrap_or_else(|| ended.error());
+            let passes_over =
+                |it: &Descriptor| it.kind == CollectiveKind::Run && it.numbers[0] == PASSED_OVER;
+            series.passes_over = descriptors.iter().any(passes_over);
+            series.ended = Some(ended);
+            return Err(error);
+        }
+        here.map(|value| (descriptors, value))
+    }
+
+    fn describe(&self, call: &Call<'_>, series: &Series, failure: Option<&Error>) -> Descriptor {
+        let (status, text) = match failure {
+            None => (Status::Ok, call.what.to_string()),
+            // Little of a message fits, so the cause comes first, and not the replicas that it stopped.
+            Some(error) => {
+                let brief = error.replicas().map(ReplicaFailures::brief);
+                (error.status(), brief.unwrap_or_else(|| error.to_string()))
+            }
+        };
+        Descriptor {
+            kind: call.kind,
+            status,
+            strategy: self.tag,
+            series: series.number,
+            operation: series.operation,
+            step: series.step,
+            agreement: call.agreement,
+            numbers: call.numbers,
+            length: call.length as u64,
+            text,
+        }
+    }
+
+    fn exchange(&self, own: &Descriptor) -> Result<Vec<Descriptor>> {
+        let _span = observe::span(Phase::Exchange);
+        let bytes = self.gather_alike(&own.encode())?;
+        bytes
+            .chunks(BYTES)
+            .enumerate()
+            .map(|(rank, bytes)| Descriptor::decode(bytes, rank))
+            .collect()
+    }
+
+    /// The quantity that differs between ranks that are at the same operation. All ranks take part, since all see
+    /// that they differ.
+    fn difference(
+        &self,
+        descriptors: &[Descriptor],
+        quantities: &Quantities<'_>,
+    ) -> Result<Option<QuantityDifference>> {
+        match differ_in_quantities(descriptors) {
+            true => self.first_difference(quantities),
+            false => Ok(None),
+        }
+    }
+
+    /// Marks the engine as broken, after a failure; returns the error of the call that has found it.
+    fn break_off(&self, turn: &mut CommunicatorState, error: &Error, own: &Descriptor) -> Error {
+        let rank = match error.unnamed() {
+            Error::Rank { rank, .. } => *rank,
+            _ => None,
+        };
+        let message = format!(
+            "the ranks cannot meet any more ({}: {error}), found at {} on rank {}; what needs all ranks \
+             fails from now on: end the job, and go on from the last checkpoint",
+            error.status().name(),
+            own.text,
+            self.rank()
+        );
+        let ended = turn.broken.insert(Ended { rank, status: Status::Unavailable, message });
+        match error.status() {
+            // Only this call has reached its deadline; later calls fail at once.
+            Status::DeadlineExceeded => {
+                Ended { status: Status::DeadlineExceeded, ..ended.clone() }.error()
+            }
+            _ => ended.error(),
+        }
+    }
+}
+
+/// The failures of ranks, if there are any.
+fn failures(descriptors: &[Descriptor]) -> Option<Ended> {
+    let failed =
+        || descriptors.iter().enumerate().filter(|(_, descriptor)| descriptor.status != Status::Ok);
+    let (rank, first) = failed().next()?;
+    let lines: Vec<String> = failed()
+        .map(|(rank, descriptor)| {
+            format!("rank {rank} failed: {}: {}", descriptor.status.name(), descriptor.text)
+        })
+        .collect();
+    Some(Ended { rank: Some(rank), status: first.status, message: lines.join("\n") })
+}
+
+impl Collective<'_> {
+    /// The numbers of each rank.
+    pub fn numbers(&self) -> impl Iterator<Item = [u64; 2]> {
+        self.descriptors.iter().map(|descriptor| descriptor.numbers)
+    }
+
+    /// Gathers the bytes of all ranks. Each rank sends as many as its descriptor says.
+    pub fn all_gather(&mut self, send: &[u8]) -> Result<Gathered> {
+        let gathered = self.reserve()?;
+        self.all_gather_to(send, gathered)
+    }
+
+    /// Reserves the memory for [`Collective::all_gather_to`]. If there is much to gather, this is a vote: the other
+    /// ranks must not wait for one that lacks the memory.
+    pub fn reserve(&mut self) -> Result<Gathered> {
+        let counts: Vec<usize> =
+            self.descriptors.iter().map(|descriptor| descriptor.length as usize).collect();
+        let all = counts.iter().try_fold(0_usize, |sum, &count| sum.checked_add(count));
+        let all = all.unwrap_or(usize::MAX);
+        if all < MUCH {
+            return Ok(Gathered { bytes: vec![0; all], counts });
+        }
+        let kind = self.descriptors[self.ranks.rank()].kind;
+        let call = Call::to(kind, &"the memory for what the ranks send");
+        let (_, bytes) = self.ranks.exchange_descriptors(&mut self.turn, call, zeros(all))?;
+        Ok(Gathered { bytes, counts })
+    }
+
+    /// As [`Collective::all_gather`], into memory that is reserved.
+    pub fn all_gather_to(&mut self, send: &[u8], mut to: Gathered) -> Result<Gathered> {
+        self.all_gather_into(Outgoing::Host(send), Incoming::Host(&mut to.bytes), &to.counts)?;
+        Ok(to)
+    }
+
+    /// As [`Collective::all_gather`], with lengths that all ranks know, into the caller's memory.
+    pub fn all_gather_into(
+        &mut self,
+        send: Outgoing<'_>,
+        receive: Incoming<'_>,
+        counts: &[usize],
+    ) -> Result<()> {
+        let bytes = (counts[self.ranks.rank()], counts.iter().sum());
+        self.exchange(bytes, EngineCall::AllGather { send, receive, counts })
+    }
+
+    /// Sends a part to each rank, and receives one from each.
+    pub fn all_to_all(
+        &mut self,
+        (send, send_counts): (Outgoing<'_>, &[usize]),
+        (receive, receive_counts): (Incoming<'_>, &[usize]),
+    ) -> Result<()> {
+        let bytes = (send_counts.iter().sum(), receive_counts.iter().sum());
+        self.exchange(bytes, EngineCall::AllToAll { send, send_counts, receive, receive_counts })
+    }
+
+    /// Replaces `bytes` by those of rank 0.
+    pub fn broadcast(&mut self, bytes: &mut [u8]) -> Result<()> {
+        self.exchange((bytes.len(), 0), EngineCall::Broadcast { bytes, root: 0 })
+    }
+
+    /// Makes a call of this many sent and received bytes, unless there are none on any rank. If it fails,
+    /// the engine is broken.
+    fn exchange(&mut self, (sent, received): (usize, usize), call: EngineCall<'_>) -> Result<()> {
+        if sent + received == 0 && !matches!(call, EngineCall::AllToAll { .. }) {
+            return Ok(());
+        }
+        let _span = observe::span(Phase::Exchange);
+        count(sent, received);
+        self.ranks.engine.call(call).map_err(|error| {
+            self.ranks.break_off(&mut self.turn, &error, &self.descriptors[self.ranks.rank()])
+        })
+    }
+}
+
+/// The bytes that all ranks have sent.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    bytes: Vec<u8>,
+    counts: Vec<usize>,
+}
+
+impl Gathered {
+    /// The bytes of each rank, in rank order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = self.bytes.as_slice();
+        self.counts.iter().map(move |&count| {
+            let (part, behind) = rest.split_at(count);
+            rest = behind;
+            part
+        })
+    }
+}
+
+/// This many zero bytes.
+pub fn zeros(bytes: usize) -> Result<Vec<u8>> {
+    memory::filled(bytes, 0, "bytes to exchange between ranks")
+}

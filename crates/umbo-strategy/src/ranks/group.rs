@@ -1,0 +1,131 @@
+//! The group of ranks of one strategy.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use super::series::{CommunicatorState, Series};
+use super::totals::AllTotals;
+use parking_lot::Mutex;
+use umbo_base::error::Result;
+use umbo_base::observe::{self, Counter};
+use umbo_comm::communicator::{Alone, Communicator};
+use umbo_tensor::values::sharding::Loads;
+
+/// The ranks that one strategy is spread over. A process alone is one rank.
+pub struct Ranks {
+    pub(super) engine: Arc<dyn Communicator>,
+    pub(super) turn: Arc<Mutex<CommunicatorState>>,
+    /// A number of the strategy that all ranks have.
+    pub(super) tag: u64,
+    /// How many replicas each rank has.
+    pub(super) replicas: Vec<usize>,
+    /// Whether the global replica count is fixed, so that the bits of a step must not depend on how replicas are
+    /// distributed over ranks.
+    pub(super) is_fixed: bool,
+    pub(super) series: Mutex<Series>,
+    pub(super) totals: Mutex<AllTotals>,
+    /// How many bytes of sharded variables each rank has.
+    pub(super) loads: Mutex<Loads>,
+}
+
+impl Ranks {
+    /// A process alone, with so many replicas.
+    pub fn alone(replicas: usize) -> Arc<Ranks> {
+        Arc::new(Ranks::of(&(Arc::new(Alone) as _), Arc::default(), vec![replicas], false))
+    }
+
+    /// The ranks of `engine`, whose state is `turn`, with so many replicas each.
+    pub(super) fn of(
+        engine: &Arc<dyn Communicator>,
+        turn: Arc<Mutex<CommunicatorState>>,
+        replicas: Vec<usize>,
+        is_fixed: bool,
+    ) -> Ranks {
+        Ranks {
+            engine: Arc::clone(engine),
+            turn,
+            tag: 0,
+            replicas,
+            is_fixed,
+            series: Mutex::default(),
+            totals: Mutex::default(),
+            loads: Mutex::new(Loads::new(engine.size())),
+        }
+    }
+
+    /// Whether there is one rank. Then steps exchange nothing.
+    pub fn is_alone(&self) -> bool {
+        self.replicas.len() == 1
+    }
+
+    /// Gathers the same number of bytes from each rank.
+    pub(super) fn gather_alike(&self, own: &[u8]) -> Result<Vec<u8>> {
+        let size = self.size();
+        let mut bytes = vec![0; own.len() * size];
+        count(own.len(), bytes.len());
+        self.engine.all_gather(own, &mut bytes, &vec![own.len(); size])?;
+        Ok(bytes)
+    }
+
+    /// Whether the communicator moves GPU memory, too.
+    pub fn moves_memory_of_gpus(&self) -> bool {
+        self.engine.moves_gpu_memory()
+    }
+
+    /// The number of this rank.
+    pub fn rank(&self) -> usize {
+        self.engine.rank()
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> usize {
+        self.engine.size()
+    }
+
+    /// How many replicas all ranks have together.
+    pub fn num_replicas(&self) -> usize {
+        self.replicas.iter().sum()
+    }
+
+    /// How many replicas each rank has.
+    pub fn replicas(&self) -> &[usize] {
+        &self.replicas
+    }
+
+    /// Whether there are several ranks with a fixed global replica count, so that a step has the same bits for every
+    /// number of them.
+    pub fn has_fixed_replicas(&self) -> bool {
+        self.is_fixed && !self.is_alone()
+    }
+
+    /// The global id of this rank's first replica.
+    pub fn first_replica(&self) -> usize {
+        self.replicas[..self.rank()].iter().sum()
+    }
+}
+
+/// The state of `engine`, behind a lock: strategies that share an engine use it in turn.
+pub(super) fn turn_of(engine: &Arc<dyn Communicator>) -> Arc<Mutex<CommunicatorState>> {
+    type Known = (Weak<dyn Communicator>, Arc<Mutex<CommunicatorState>>);
+    static TURNS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+    let mut turns = TURNS.lock();
+    turns.retain(|(known, _)| known.strong_count() > 0);
+    let is_known = |(known, _): &&Known| Weak::as_ptr(known).addr() == Arc::as_ptr(engine).addr();
+    if let Some((_, turn)) = turns.iter().find(is_known) {
+        return Arc::clone(turn);
+    }
+    let turn = Arc::default();
+    turns.push((Arc::downgrade(engine), Arc::clone(&turn)));
+    turn
+}
+
+impl fmt::Debug for Ranks {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "rank {} of {}", self.rank(), self.size())
+    }
+}
+
+/// Counts the sent and received bytes, including those that a rank sends to itself.
+pub(super) fn count(sent: usize, received: usize) {
+    observe::count(Counter::Exchanged, || (sent + received) as u64);
+}

@@ -1,0 +1,500 @@
+//! Tensors from other libraries, and tensors for other libraries: the structs of DLPack 1.0.
+//!
+//! DLPack is a layout in memory that array libraries share. It says where elements lie, and has a function that
+//! releases them. A managed tensor has two forms. The versioned form begins with the version of the layout, and can
+//! mark elements as read-only. The other form is older. Nothing is copied in either direction.
+
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use crate::storage::Storage;
+use crate::{DType, Layout, MAX_RANK, Shape, Tensor};
+use umbo_base::error::{Error, Result};
+use umbo_device::cuda::gpu;
+use umbo_device::{DeviceId, registry};
+use umbo_executor::floating_point::{in_library, in_program};
+
+/// The version of these structs. Other versions with the same major number have the same layout.
+const VERSION: Version = Version { major: 1, minor: 0 };
+
+/// The flag for elements that may only be read.
+const READ_ONLY: u64 = 1;
+
+/// The device types of memory that is imported and exported: the CPU's, also if it is pinned for GPUs, and a GPU's.
+const CPU: i32 = 1;
+const CUDA: i32 = 2;
+const PINNED: i32 = 3;
+
+/// `DLPackVersion`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Version {
+    /// Structs of another major version have another layout.
+    pub major: u32,
+    /// The minor version, which counts additions.
+    pub minor: u32,
+}
+
+/// `DLDevice`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct DlDevice {
+    /// `DLDeviceType`.
+    pub kind: i32,
+    /// The number of the device among those of its type.
+    pub index: i32,
+}
+
+/// `DLDataType`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct DataType {
+    /// `DLDataTypeCode`.
+    pub code: u8,
+    /// The bits of one lane.
+    pub bits: u8,
+    /// How many numbers one element has.
+    pub lanes: u16,
+}
+
+/// `DLTensor`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct DlTensor {
+    /// An address. The first element lies `byte_offset` bytes behind it.
+    pub data: *mut c_void,
+    /// The device of the memory.
+    pub device: DlDevice,
+    /// How many dimensions there are.
+    pub rank: i32,
+    /// The type of the elements.
+    pub data_type: DataType,
+    /// The size of each dimension.
+    pub shape: *mut i64,
+    /// How many elements lie between neighbours along each dimension; null means row-major order.
+    pub strides: *mut i64,
+    /// The offset in bytes.
+    pub byte_offset: u64,
+}
+
+/// `DLManagedTensorVersioned`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Versioned {
+    /// The version of the layout behind `deleter`.
+    pub version: Version,
+    /// Data of the producer.
+    pub manager: *mut c_void,
+    /// Releases the tensor and this struct.
+    pub deleter: Option<unsafe extern "C" fn(*mut Versioned)>,
+    /// A sum of flags.
+    pub flags: u64,
+    /// The tensor.
+    pub elements: DlTensor,
+}
+
+/// `DLManagedTensor`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Legacy {
+    /// The tensor.
+    pub elements: DlTensor,
+    /// Data of the producer.
+    pub manager: *mut c_void,
+    /// Releases the tensor and this struct.
+    pub deleter: Option<unsafe extern "C" fn(*mut Legacy)>,
+}
+
+/// A form of managed tensors.
+pub trait ManagedForm: Sized + 'static {
+    /// A managed tensor of this library. Fails if the form cannot mark the elements as read-only.
+    fn new(elements: DlTensor, read_only: bool) -> Result<Self>;
+
+    /// Refuses a version of which only the deleter is known.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The tensor.
+    fn elements(&self) -> &DlTensor;
+
+    /// Whether the elements may only be read.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    /// The function that the producer wants to be called at the end.
+    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
+}
+
+impl ManagedForm for Versioned {
+    fn new(elements: DlTensor, read_only: bool) -> Result<Versioned> {
+        let flags = if read_only { READ_ONLY } else { 0 };
+        let (manager, deleter) = (ptr::null_mut(), Some(delete::<Versioned> as _));
+        Ok(Versioned { version: VERSION, manager, deleter, flags, elements })
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.version.major == VERSION.major {
+            return Ok(());
+        }
+        Err(Error::Unimplemented(format!(
+            "managed: a tensor of version {}.{} of DLPack; this library knows version {}",
+            self.version.major, self.version.minor, VERSION.major
+        )))
+    }
+
+    fn elements(&self) -> &DlTensor {
+        &self.elements
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.flags & READ_ONLY != 0
+    }
+
+    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Versioned)> {
+        self.deleter
+    }
+}
+
+impl ManagedForm for Legacy {
+    fn new(elements: DlTensor, read_only: bool) -> Result<Legacy> {
+        if read_only {
+            return Err(invalid!(
+                "tensor",
+                "its elements are only to be read, which the older form of DLPack cannot say; give \
+                 the versioned form, or a copy"
+            ));
+        }
+        Ok(Legacy { elements, manager: ptr::null_mut(), deleter: Some(delete::<Legacy> as _) })
+    }
+
+    fn elements(&self) -> &DlTensor {
+        &self.elements
+    }
+
+    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Legacy)> {
+        self.deleter
+    }
+}
+
+/// A managed tensor and everything to which it points. The form comes first, so that both have the same address.
+#[repr(C)]
+struct Exported<F> {
+    form: F,
+    shape: [i64; MAX_RANK],
+    strides: [i64; MAX_RANK],
+    /// Keeps the elements alive.
+    _tensor: Tensor,
+}
+
+/// The tensor for another library. That library calls the deleter of the result when it no longer uses the elements.
+/// Until then the elements stay, even if everyone else drops the tensor. Elements on a GPU are complete when this
+/// returns, so that any stream may use them.
+///
+/// Fails with INVALID_ARGUMENT if the elements are read-only and the form cannot mark them so, and with UNAVAILABLE
+/// for memory of a GPU that cannot be used.
+pub fn export<F: ManagedForm>(tensor: &Tensor) -> Result<NonNull<F>> {
+    let layout = tensor.layout();
+    let (mut shape, mut strides) = ([0; MAX_RANK], [0; MAX_RANK]);
+    for (to, &size) in shape.iter_mut().zip(layout.shape.iter()) {
+        *to = size as i64;
+    }
+    for (to, &stride) in strides.iter_mut().zip(layout.strides()) {
+        *to = stride as i64;
+    }
+    let elements = DlTensor {
+        data: tensor.address().cast(),
+        device: device_to(tensor.device())?,
+        rank: layout.shape.rank() as i32,
+        data_type: data_type_of(tensor.dtype()),
+        shape: ptr::null_mut(),
+        strides: ptr::null_mut(),
+        byte_offset: 0,
+    };
+    let form = F::new(elements, tensor.is_read_only())?;
+    let exported = Exported { form, shape, strides, _tensor: tensor.clone() };
+    let exported = Box::into_raw(Box::new(exported));
+    // SAFETY: it was just made, and nobody else has it. The two arrays are reached through the pointer to the whole,
+    // so that they may be used as long as it.
+    unsafe {
+        let shape = (&raw mut (*exported).shape).cast();
+        let strides = (&raw mut (*exported).strides).cast();
+        let elements = ptr::from_ref((*exported).form.elements()).cast_mut();
+        (*elements).shape = shape;
+        (*elements).strides = strides;
+        Ok(NonNull::new_unchecked(exported.cast()))
+    }
+}
+
+/// The deleter of exported tensors.
+///
+/// # Safety
+/// `managed` is null or came from [`export`], and this is the first call for it.
+unsafe extern "C" fn delete<F: ManagedForm>(managed: *mut F) {
+    if managed.is_null() {
+        return;
+    }
+    let exported = ptr::slice_from_raw_parts_mut(managed.cast::<Exported<F>>(), 1);
+    // SAFETY: `export` made the box and passed it on once.
+    in_library(|| drop(unsafe { Box::from_raw(exported) }));
+}
+
+/// Owns what a producer passed, until the last tensor over it is dropped.
+struct ExportOwner<F: ManagedForm> {
+    managed: NonNull<F>,
+    /// Whether the memory is a GPU's, so that work on it may still be queued.
+    on_gpu: bool,
+}
+
+// SAFETY: a deleter may be called on any thread, as DLPack says. The rest is only read while this is made.
+unsafe impl<F: ManagedForm> Send for ExportOwner<F> {}
+// SAFETY: as above.
+unsafe impl<F: ManagedForm> Sync for ExportOwner<F> {}
+
+impl<F: ManagedForm> Drop for ExportOwner<F> {
+    fn drop(&mut self) {
+        if self.on_gpu {
+            gpu::synchronize_all();
+        }
+        // SAFETY: it belongs to a producer and was taken over, and no tensor uses it any more.
+        unsafe {
+            if let Some(deleter) = self.managed.as_ref().deleter() {
+                in_program(|| deleter(self.managed.as_ptr()));
+            }
+        }
+    }
+}
+
+/// A tensor over the elements of another library. The producer's deleter is called when the last tensor over the
+/// memory is dropped, on any thread. If this fails, the managed tensor still belongs to the caller.
+///
+/// Fails with INVALID_ARGUMENT for a rank out of range, for no address, for a wrong size or stride, and for elements
+/// that do not lie at multiples of their size; with UNIMPLEMENTED for another version, for memory of devices other
+/// than CPUs and CUDA's, for element types that Umbo does not have, and for negative strides; with NOT_FOUND if there
+/// is no such GPU.
+///
+/// # Safety
+/// `managed` points to a managed tensor of a producer. Its elements exist and are initialised until its deleter is
+/// called. Others that write them follow the rule of [`crate`].
+pub unsafe fn import<F: ManagedForm>(managed: NonNull<F>) -> Result<Tensor> {
+    // SAFETY: the caller's promise.
+    let form = unsafe { managed.as_ref() };
+    form.check()?;
+    let elements = form.elements();
+    let device = device_from(elements.device)?;
+    let dtype = dtype_from(elements.data_type)?;
+    // SAFETY: the caller's promise.
+    let layout = unsafe { layout_from(elements) }?;
+    let beyond = || wrong("it reaches further than memory can address");
+    let bytes = layout.extent().checked_mul(dtype.size()).ok_or_else(beyond)?;
+    let offset = usize::try_from(elements.byte_offset).map_err(|_| beyond())?;
+    let address = elements.data.addr().checked_add(offset).ok_or_else(beyond)?;
+    if bytes > isize::MAX as usize || address.checked_add(bytes).is_none() {
+        return Err(beyond());
+    }
+    if bytes > 0 && elements.data.is_null() {
+        return Err(wrong("data is NULL, and there are elements"));
+    }
+    let (size, on_gpu) = (dtype.size(), !device.is_host_memory());
+    if bytes > 0 && !address.is_multiple_of(size) {
+        return Err(wrong(&format!(
+            "the address is not a multiple of {size}, the size of {dtype}"
+        )));
+    }
+    let owner = ExportOwner { managed, on_gpu };
+    let data =
+        if bytes > 0 { elements.data.wrapping_byte_add(offset).cast() } else { ptr::null_mut() };
+    // SAFETY: the caller guarantees the elements until the deleter is called, which the owner does when it is
+    // dropped. Memory without elements needs no guarantee.
+    let storage =
+        unsafe { Storage::foreign(data, bytes, device, form.is_read_only(), Box::new(owner)) };
+    Tensor::from_storage(Arc::new(storage), dtype, layout, 0)
+}
+
+/// # Safety
+/// `elements` points to as many sizes as its rank, and to as many strides, if it has any.
+unsafe fn layout_from(elements: &DlTensor) -> Result<Layout> {
+    let rank = usize::try_from(elements.rank).ok().filter(|&rank| rank <= MAX_RANK);
+    let rank = rank
+        .ok_or_else(|| wrong(&format!("{} dimensions; it has 0 to {MAX_RANK}", elements.rank)))?;
+    let numbers = |from: *mut i64| {
+        let mut numbers = [0; MAX_RANK];
+        if rank > 0 {
+            // SAFETY: the pointer is not null, as checked in this function, and the caller guarantees `rank` numbers.
+            // They need not be aligned.
+            numbers[..rank].iter_mut().enumerate().for_each(|(axis, number)| unsafe {
+                *number = from.add(axis).read_unaligned();
+            });
+        }
+        numbers
+    };
+    if rank > 0 && elements.shape.is_null() {
+        return Err(wrong("shape is NULL"));
+    }
+    let mut sizes = [0usize; MAX_RANK];
+    for (axis, (to, &size)) in sizes.iter_mut().zip(&numbers(elements.shape)[..rank]).enumerate() {
+        *to = usize::try_from(size)
+            .map_err(|_| wrong(&format!("dimension {axis} is {size}; sizes are 0 or more")))?;
+    }
+    let shape = Shape::new(&sizes[..rank]).map_err(|error| error.within("managed"))?;
+    let row_major = Layout::row_major(shape);
+    if elements.strides.is_null() {
+        return Ok(row_major);
+    }
+    let mut strides = [0isize; MAX_RANK];
+    for (axis, &stride) in numbers(elements.strides)[..rank].iter().enumerate() {
+        // If an axis has no neighbours, producers may pass any stride.
+        strides[axis] = match shape.elements() == 0 || sizes[axis] == 1 {
+            true => row_major.strides()[axis],
+            false => stride as isize,
+        };
+        if strides[axis] < 0 {
+            return Err(Error::Unimplemented(format!(
+                "managed: dimension {axis} goes backwards, by {stride} elements; give a copy"
+            )));
+        }
+    }
+    Layout::strided(shape, &strides[..rank]).map_err(|error| error.within("managed"))
+}
+
+fn wrong(problem: &str) -> Error {
+    Error::invalid("managed", problem)
+}
+
+/// The device of a producer's memory. Only this function and [`device_to`] use DLPack's device types.
+fn device_from(device: DlDevice) -> Result<DeviceId> {
+    match device.kind {
+        CPU | PINNED => Ok(DeviceId::HOST),
+        CUDA => {
+            let card = u32::try_from(device.index)
+                .map_err(|_| wrong(&format!("GPU {} of CUDA", device.index)))?;
+            registry::gpu_of_card(card).map_err(|error| error.within("managed"))
+        }
+        kind => Err(Error::Unimplemented(format!(
+            "managed: memory of device type {kind} of DLPack; memory of the CPU (types {CPU} and \
+             {PINNED}) and of CUDA's GPUs ({CUDA}) is taken"
+        ))),
+    }
+}
+
+/// The device of a tensor, for another library. All work that was queued on a GPU is done when this returns.
+fn device_to(device: DeviceId) -> Result<DlDevice> {
+    if device.is_host_memory() {
+        // All CPUs have the same memory.
+        return Ok(DlDevice { kind: CPU, index: 0 });
+    }
+    let gpu = registry::gpu(device)?;
+    gpu.synchronize()?;
+    Ok(DlDevice { kind: CUDA, index: gpu.card().ordinal() as i32 })
+}
+
+fn data_type_of(dtype: DType) -> DataType {
+    let code = match dtype {
+        DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 => 0,
+        DType::UInt8 | DType::UInt16 | DType::UInt32 | DType::UInt64 => 1,
+        DType::Float16 | DType::Float32 | DType::Float64 => 2,
+        DType::BFloat16 => 4,
+        DType::Bool => 6,
+    };
+    DataType { code, bits: dtype.size() as u8 * 8, lanes: 1 }
+}
+
+fn dtype_from(data_type: DataType) -> Result<DType> {
+    let found = DType::ALL.into_iter().find(|&dtype| data_type_of(dtype) == data_type);
+    found.ok_or_else(|| {
+        let DataType { code, bits, lanes } = data_type;
+        Error::Unimplemented(format!(
+            "managed: elements of type code {code} of DLPack with {bits} bits and {lanes} lanes; \
+             integers and floats of the usual widths, bfloat16 and bool are taken"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_of_elements_go_both_ways() {
+        for dtype in DType::ALL {
+            assert_eq!(dtype_from(data_type_of(dtype)).unwrap(), dtype);
+        }
+        for (code, bits, lanes) in [(2, 32, 2), (2, 8, 1), (5, 64, 1), (6, 1, 1), (0, 0, 0)] {
+            assert!(dtype_from(DataType { code, bits, lanes }).is_err());
+        }
+    }
+
+    /// The layout of the C structs on machines of 64 bits.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn layouts_are_those_of_the_abi() {
+        use std::mem::offset_of;
+        assert_eq!(
+            (size_of::<DlTensor>(), size_of::<Versioned>(), size_of::<Legacy>()),
+            (48, 80, 64)
+        );
+        let offsets = [
+            offset_of!(DlTensor, device),
+            offset_of!(DlTensor, rank),
+            offset_of!(DlTensor, data_type),
+            offset_of!(DlTensor, shape),
+            offset_of!(DlTensor, strides),
+            offset_of!(DlTensor, byte_offset),
+        ];
+        assert_eq!(offsets, [8, 16, 20, 24, 32, 40]);
+        let offsets = [
+            offset_of!(Versioned, manager),
+            offset_of!(Versioned, deleter),
+            offset_of!(Versioned, flags),
+            offset_of!(Versioned, elements),
+        ];
+        assert_eq!(offsets, [8, 16, 24, 32]);
+        assert_eq!((offset_of!(Legacy, manager), offset_of!(Legacy, deleter)), (48, 56));
+    }
+
+    fn there_and_back<F: ManagedForm>(tensor: &Tensor) -> Tensor {
+        let managed = export::<F>(tensor).unwrap();
+        // SAFETY: it was just exported.
+        unsafe { import(managed) }.unwrap()
+    }
+
+    #[test]
+    fn elements_stay_where_they_are_as_long_as_somebody_has_them() {
+        let shape = Shape::new(&[3, 4]).unwrap();
+        let data: Vec<i32> = (0..12).collect();
+        let tensor = Tensor::from_slice(&data, shape, DeviceId::HOST).unwrap();
+        let part = tensor.transpose(&[1, 0]).unwrap().slice(0, 1, 3, 1).unwrap();
+        let (one, other) = (there_and_back::<Versioned>(&part), there_and_back::<Legacy>(&part));
+        assert_eq!((one.address(), other.address()), (part.address(), part.address()));
+        assert_eq!(one.layout(), part.layout());
+        let expected = part.to_vec::<i32>().unwrap();
+        drop((tensor, part));
+        assert_eq!(one.to_vec::<i32>().unwrap(), expected);
+        drop(one);
+        assert_eq!(other.to_vec::<i32>().unwrap(), expected);
+        for shape in [&[][..], &[0], &[2, 0, 3]] {
+            let shape = Shape::new(shape).unwrap();
+            let tensor = Tensor::zeros(DType::Bool, shape, DeviceId::HOST).unwrap();
+            assert_eq!(there_and_back::<Versioned>(&tensor).shape(), shape);
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_not_released() {
+        unsafe extern "C" fn refuse(_managed: *mut Legacy) {
+            panic!("it was refused");
+        }
+        let tensor = Tensor::scalar(1.0f32).unwrap();
+        let mut managed = export::<Legacy>(&tensor).unwrap();
+        // SAFETY: it was just exported. It gets its own deleter back before that is called.
+        unsafe {
+            let deleter = managed.as_mut().deleter.replace(refuse);
+            managed.as_mut().elements.device.kind = 4;
+            assert!(import(managed).is_err());
+            managed.as_mut().deleter = deleter;
+            managed.as_ref().deleter.unwrap()(managed.as_ptr());
+        }
+    }
+}

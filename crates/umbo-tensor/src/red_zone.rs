@@ -1,0 +1,440 @@
+//! Red zones around memory that a program writes, and a pattern that shows which bytes it has written.
+//!
+//! A callback that writes behind the end of a buffer, or before its beginning, changes the pattern of a red zone. A
+//! callback that leaves elements out, or writes when nobody may, is found by the pattern in the buffer itself. Not
+//! every write is an assignment: `+=` and similar operators read the pattern first. So they must change the pattern
+//! ([`Pattern`]).
+//!
+//! This works for memory of every device. It is not fast.
+
+#![expect(unsafe_code, reason = "the pattern is written into memory that programs were given")]
+
+use std::sync::Arc;
+
+use crate::storage::{ALIGNMENT, Storage, exhausted};
+use crate::{DType, Layout, Shape, Tensor};
+use umbo_base::error::{Error, Result};
+use umbo_device::DeviceId;
+
+/// The least number of bytes of a red zone on each side.
+pub const WIDTH: usize = 256;
+
+/// A pattern of bytes that repeats. Each byte depends on its place in the storage.
+///
+/// For elements that are floats, the pattern is a signalling NaN. Each arithmetic operation turns it into another
+/// NaN, for any other operand, and a value that is read by mistake spreads. No bytes are signalling NaNs for floats
+/// of all sizes.
+///
+/// For elements that are integers or of unknown type, it is a number. As a float of any size it is one of the
+/// smallest numbers, so that adding or subtracting more than 1e-38 changes it. Its significand lies between 1 and
+/// 1.5, so that multiplying or dividing by anything but 1 changes it, even if the operand is close to 1. It has few
+/// bits set, and the lowest bit of each byte is not set, so that setting flags changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern([u8; 16]);
+
+/// 1060; 6.3e-5 as a float16, 1.9e-36 as a bfloat16 and a float32, 1e-288 as a float64.
+const NUMBER: u16 = 0x0424;
+
+impl Pattern {
+    /// The pattern for elements of any kind.
+    pub const NUMBER: Pattern = Pattern::new(NUMBER, NUMBER);
+
+    /// The pattern for memory without a type that may be read by mistake. It has 8 bytes that are a NaN as a float of
+    /// any size, of which each operation changes only some; and 8 bytes that are the number.
+    pub const MEMORY: Pattern = Pattern::new(0xFFF5, NUMBER);
+
+    /// The pattern for elements of this type.
+    pub fn of(dtype: DType) -> Pattern {
+        let half = match dtype {
+            DType::Float16 => 0xFC25,
+            DType::BFloat16 | DType::Float32 => 0xFFA5,
+            DType::Float64 => 0xFFF5,
+            _ => NUMBER,
+        };
+        Pattern::new(half, half)
+    }
+
+    /// The pattern with `first` four times and then `second` four times.
+    const fn new(first: u16, second: u16) -> Pattern {
+        let mut bytes = [0; 16];
+        let mut at = 0;
+        while at < bytes.len() {
+            let half = if at < bytes.len() / 2 { first } else { second };
+            bytes[at] = half.to_ne_bytes()[at % 2];
+            at += 1;
+        }
+        Pattern(bytes)
+    }
+
+    fn at(&self, place: usize) -> u8 {
+        self.0[place % self.0.len()]
+    }
+}
+
+/// Some bytes of a storage.
+#[derive(Clone)]
+pub struct Region {
+    storage: Arc<Storage>,
+    start: usize,
+    bytes: usize,
+    pattern: Pattern,
+}
+
+impl Region {
+    /// The bytes of a contiguous tensor.
+    pub fn of(tensor: &Tensor) -> Region {
+        let (storage, start) = tensor.storage();
+        let (storage, bytes) = (Arc::clone(storage), tensor.bytes());
+        Region { storage, start, bytes, pattern: Pattern::of(tensor.dtype()) }
+    }
+
+    /// Whether these are the bytes of `tensor`.
+    pub fn is_of(&self, tensor: &Tensor) -> bool {
+        let (storage, start) = tensor.storage();
+        Arc::ptr_eq(storage, &self.storage) && start == self.start
+    }
+
+    /// How many bytes there are.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn tensor(&self) -> Result<Tensor> {
+        let layout = Layout::row_major(Shape::new(&[self.bytes])?);
+        Tensor::from_storage(Arc::clone(&self.storage), DType::UInt8, layout, self.start)
+    }
+
+    fn pattern(&self, place: usize) -> u8 {
+        self.pattern.at(self.start + place)
+    }
+
+    /// Writes the pattern to all bytes.
+    ///
+    /// # Safety
+    /// Nobody reads or writes the bytes meanwhile.
+    pub unsafe fn poison(&self) -> Result<()> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        let tensor = self.tensor()?;
+        // SAFETY: the caller's promise.
+        let mut bytes = unsafe { tensor.assume_exclusive() };
+        bytes.through_host(false, |to| {
+            let to = to.writing()?.data();
+            for place in 0..self.bytes {
+                // SAFETY: the view has as many bytes, and nobody else uses them.
+                unsafe { to.add(place).write(self.pattern(place)) };
+            }
+            Ok(())
+        })
+    }
+
+    /// Calls `inspect` with the present bytes.
+    fn inspect<R>(&self, inspect: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        if self.bytes == 0 {
+            return Ok(inspect(&[]));
+        }
+        let here = self.tensor()?.on_host()?;
+        let view = here.reading()?;
+        let bytes = view.as_bytes();
+        bytes
+            .map(inspect)
+            .ok_or_else(|| Error::Internal("bytes in a row are not contiguous".into()))
+    }
+
+    /// The first byte that differs from the pattern.
+    pub fn first_changed(&self) -> Result<Option<usize>> {
+        self.inspect(|bytes| {
+            bytes.iter().enumerate().position(|(place, &byte)| byte != self.pattern(place))
+        })
+    }
+
+    /// The last byte that differs from the pattern.
+    fn last_changed(&self) -> Result<Option<usize>> {
+        self.inspect(|bytes| {
+            let mut bytes = bytes.iter().enumerate();
+            bytes.rfind(|&(place, &byte)| byte != self.pattern(place)).map(|(place, _)| place)
+        })
+    }
+
+    /// The first element, of `size` bytes each, that holds only the pattern.
+    pub fn first_unwritten(&self, size: usize) -> Result<Option<usize>> {
+        self.inspect(|bytes| {
+            bytes.chunks_exact(size).enumerate().position(|(element, bytes)| {
+                let place = element * size;
+                bytes.iter().enumerate().all(|(at, &byte)| byte == self.pattern(place + at))
+            })
+        })
+    }
+
+    /// A hash of the bytes: different bytes almost always have different hashes.
+    pub fn fingerprint(&self) -> Result<u64> {
+        self.inspect(|bytes| {
+            use std::hash::{DefaultHasher, Hasher};
+            let mut hasher = DefaultHasher::new();
+            hasher.write(bytes);
+            hasher.finish()
+        })
+    }
+}
+
+/// Memory for a program, between two red zones: memory on both sides with the pattern in it.
+pub struct GuardedMemory {
+    /// The bytes between the red zones.
+    pub region: Region,
+    ahead: Region,
+    behind: Region,
+}
+
+impl GuardedMemory {
+    /// `bytes` bytes of a storage from `start` on, full of the pattern `within`, and red zones, of the pattern
+    /// `around`, before them and from their end up to `end`. Nobody else uses this part of the storage, which has
+    /// [`WIDTH`] bytes before `start` and at least as many behind the last byte.
+    pub fn around(
+        storage: &Arc<Storage>,
+        [start, bytes, end]: [usize; 3],
+        [within, around]: [Pattern; 2],
+    ) -> Result<GuardedMemory> {
+        let behind = start + bytes;
+        let region = |start, bytes, pattern| {
+            let storage = Arc::clone(storage);
+            Region { storage, start, bytes, pattern }
+        };
+        let guarded = GuardedMemory {
+            region: region(start, bytes, within),
+            ahead: region(start - WIDTH, WIDTH, around),
+            behind: region(behind, end - behind, around),
+        };
+        guarded.raise()?;
+        guarded.poison()?;
+        Ok(guarded)
+    }
+
+    /// `bytes` bytes of `device` for elements of any kind, at a multiple of 64.
+    pub fn new(bytes: usize, device: DeviceId) -> Result<GuardedMemory> {
+        GuardedMemory::with(bytes, device, [Pattern::MEMORY, Pattern::NUMBER])
+    }
+
+    fn with(bytes: usize, device: DeviceId, patterns: [Pattern; 2]) -> Result<GuardedMemory> {
+        let too_large = || exhausted(bytes, device);
+        let end = bytes.checked_add(WIDTH).and_then(|end| end.checked_next_multiple_of(ALIGNMENT));
+        let whole = end.and_then(|end| end.checked_add(WIDTH)).ok_or_else(too_large)?;
+        let storage = Arc::new(Storage::uninitialized(whole, device)?);
+        GuardedMemory::around(&storage, [WIDTH, bytes, whole], patterns)
+    }
+
+    /// A contiguous tensor with a red zone around it. Its elements hold the pattern.
+    pub fn tensor(dtype: DType, shape: Shape, device: DeviceId) -> Result<(Tensor, GuardedMemory)> {
+        let guarded = GuardedMemory::with(shape.bytes(dtype)?, device, [Pattern::of(dtype); 2])?;
+        let storage = Arc::clone(&guarded.region.storage);
+        let tensor = Tensor::from_storage(storage, dtype, Layout::row_major(shape), WIDTH)?;
+        Ok((tensor, guarded))
+    }
+
+    /// Fills the bytes between the red zones with the pattern. The callback that got them no longer uses them.
+    pub fn poison(&self) -> Result<()> {
+        // SAFETY: nobody has a right to the memory any more. A program that still uses it has a mistake, which the
+        // pattern shows.
+        unsafe { self.region.poison() }
+    }
+
+    /// Writes the pattern to both red zones again.
+    pub fn raise(&self) -> Result<()> {
+        // SAFETY: nobody was given the red zones, so a program that uses them has a mistake. The bytes are written
+        // one by one, and so are not torn.
+        unsafe {
+            self.ahead.poison()?;
+            self.behind.poison()
+        }
+    }
+
+    /// Where a red zone was changed, if it was: at the changed byte that is nearest to the bytes between them.
+    pub fn breach(&self) -> Result<Option<String>> {
+        if let Some(place) = self.behind.first_changed()? {
+            return Ok(Some(format!("behind its end, at byte {}", self.region.bytes + place)));
+        }
+        let before = self.ahead.last_changed()?;
+        Ok(before.map(|place| format!("before its beginning, at byte -{}", WIDTH - place)))
+    }
+
+    /// The device's address of the first byte.
+    pub fn address(&self) -> *mut u8 {
+        self.region.storage.address().wrapping_add(self.region.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(guarded: &GuardedMemory, offset: isize, byte: u8) {
+        // SAFETY: the address is within the storage of the red zones, which nobody else has.
+        unsafe { guarded.address().offset(offset).write(byte) };
+    }
+
+    #[test]
+    fn each_byte_of_both_red_zones_is_watched() {
+        for bytes in [0, 1, 63, 64, 100] {
+            let guarded = GuardedMemory::new(bytes, DeviceId::HOST).unwrap();
+            assert!(guarded.address().addr().is_multiple_of(ALIGNMENT));
+            assert_eq!(guarded.breach().unwrap(), None);
+            for offset in 0..bytes {
+                write(&guarded, offset as isize, 0);
+            }
+            assert_eq!(guarded.breach().unwrap(), None);
+            for distance in 1..=WIDTH {
+                write(&guarded, -(distance as isize), 7);
+                assert_eq!(
+                    guarded.breach().unwrap(),
+                    Some(format!("before its beginning, at byte -{distance}"))
+                );
+                guarded.raise().unwrap();
+                let behind = bytes + distance - 1;
+                write(&guarded, behind as isize, 7);
+                assert_eq!(
+                    guarded.breach().unwrap(),
+                    Some(format!("behind its end, at byte {behind}"))
+                );
+                guarded.raise().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_read_is_no_number_and_what_was_left_out_is_found() {
+        let shape = Shape::new(&[5]).unwrap();
+        let make = |dtype| GuardedMemory::tensor(dtype, shape, DeviceId::HOST).unwrap();
+        assert!(make(DType::Float64).0.to_vec::<f64>().unwrap()[4].is_nan());
+        assert!(make(DType::Float16).0.to_vec::<half::f16>().unwrap()[4].is_nan());
+        assert!(make(DType::BFloat16).0.to_vec::<half::bf16>().unwrap()[4].is_nan());
+        let (tensor, guarded) = make(DType::Float32);
+        assert!(tensor.to_vec::<f32>().unwrap().iter().all(|element| element.is_nan()));
+        assert_eq!(guarded.region.first_unwritten(4).unwrap(), Some(0));
+        assert_eq!(guarded.region.first_changed().unwrap(), None);
+        let before = guarded.region.fingerprint().unwrap();
+        // A NaN that the processor makes is not the pattern.
+        let elements =
+            Tensor::from_slice(&[0.0f32, f32::NAN, -1.0, 2.0, -f32::NAN], shape, DeviceId::HOST);
+        // SAFETY: nobody else has the tensor.
+        unsafe { tensor.assume_exclusive() }.copy_from(&elements.unwrap()).unwrap();
+        assert_eq!(guarded.region.first_unwritten(4).unwrap(), None);
+        assert_eq!(guarded.region.first_changed().unwrap(), Some(0));
+        assert_ne!(guarded.region.fingerprint().unwrap(), before);
+    }
+
+    /// An operator with an operand, which changes the element at an address.
+    struct Change {
+        what: String,
+        apply: unsafe fn(*mut u8, f64),
+        operand: f64,
+        /// Whether it changes no number.
+        is_identity: bool,
+    }
+
+    /// Changes that programs make: each operator with operands of all sizes.
+    macro_rules! changes {
+        ($type:ty, $from:expr, $operands:expr, [$($operator:literal: $apply:expr),+]) => {{
+            let from: fn(f64) -> $type = $from;
+            let mut all = Vec::new();
+            $({
+                unsafe fn apply(at: *mut u8, operand: f64) {
+                    let at = at.cast::<$type>();
+                    let from: fn(f64) -> $type = $from;
+                    let apply: fn($type, $type) -> $type = $apply;
+                    // SAFETY: the memory belongs to the test.
+                    unsafe { at.write(apply(at.read(), std::hint::black_box(from(operand)))) };
+                }
+                for operand in $operands {
+                    let apply_to: fn($type, $type) -> $type = $apply;
+                    let of = |number: f64| apply_to(from(number), from(operand)) == from(number);
+                    let what = format!("{} {} {operand}", stringify!($type), $operator);
+                    let is_identity = [0.0, 1.0, 2.0, 3.0, 5.0, 93.0].into_iter().all(of);
+                    all.push(Change { what, apply, operand, is_identity });
+                }
+            })+
+            all
+        }};
+    }
+
+    macro_rules! of_integers {
+        ($type:ty) => {
+            changes!($type, |number| number as i64 as $type, [0.0, 1.0, 2.0, 3.0, 5.0, 7.0, 100.0, -1.0], [
+                "=": |_, by| by, "+=": |was, by| was.wrapping_add(by), "-=": |was, by| was.wrapping_sub(by),
+                "*=": |was, by| was.wrapping_mul(by), "/=": |was, by| if by == 0 { 0 } else { was.wrapping_div(by) },
+                "^=": |was, by| was ^ by, "|=": |was, by| was | by, "<<=": |was, by| was.wrapping_shl(by as u32 & 7),
+                ">>=": |was, by| was.wrapping_shr(by as u32 & 7)
+            ])
+        };
+    }
+
+    macro_rules! of_floats {
+        ($type:ty, $from:expr) => {{
+            let epsilon = f64::from(<$type>::EPSILON);
+            changes!($type, $from,
+                [0.0, 1.0, -1.0, 0.5, 2.0, 1e-3, -1e3, 3.0, 1e-30, 1.0 + epsilon, 1.0 - epsilon / 2.0], [
+                "=": |_, by| by, "+=": |was, by| was + by, "-=": |was, by| was - by, "*=": |was, by| was * by,
+                "/=": |was, by| was / by
+            ])
+        }};
+    }
+
+    fn changes_of(dtype: DType) -> Vec<Change> {
+        match dtype {
+            DType::Float16 => of_floats!(half::f16, half::f16::from_f64),
+            DType::BFloat16 => of_floats!(half::bf16, half::bf16::from_f64),
+            DType::Float32 => of_floats!(f32, |number| number as f32),
+            DType::Float64 => of_floats!(f64, |number| number),
+            DType::Int8 => of_integers!(i8),
+            DType::Int16 => of_integers!(i16),
+            DType::Int32 => of_integers!(i32),
+            DType::Int64 => of_integers!(i64),
+            DType::UInt8 => of_integers!(u8),
+            DType::UInt16 => of_integers!(u16),
+            DType::UInt32 => of_integers!(u32),
+            DType::UInt64 => of_integers!(u64),
+            DType::Bool => changes!(u8, |number| u8::from(number != 0.0), [0.0, 1.0], [
+                "=": |_, by| by, "&=": |was, by| was & by, "|=": |was, by| was | by, "^=": |was, by| was ^ by
+            ]),
+        }
+    }
+
+    #[test]
+    fn each_operator_changes_each_red_zone() {
+        let (mut tried, mut seen) = (0, 0);
+        for dtype in DType::ALL {
+            let size = dtype.size() as isize;
+            let shape = Shape::new(&[64 / dtype.size()]).unwrap();
+            let typed = GuardedMemory::tensor(dtype, shape, DeviceId::HOST).unwrap().1;
+            let memory = GuardedMemory::new(64, DeviceId::HOST).unwrap();
+            for Change { what, apply, operand, is_identity } in changes_of(dtype) {
+                for (kind, guarded) in [("tensor", &typed), ("memory", &memory)] {
+                    let change = |offset: isize| {
+                        // SAFETY: the offset is a multiple of the element's size, between the ends of the red zones.
+                        unsafe { apply(guarded.address().offset(offset), operand) };
+                    };
+                    let signals = kind == "tensor" && dtype.is_float();
+                    // An operation that changes no number does not change the pattern, unless that is a signalling
+                    // NaN.
+                    if is_identity && !signals {
+                        continue;
+                    }
+                    for offset in [-256, -size, 64, 64 + size] {
+                        change(offset);
+                        let breach = guarded.breach().unwrap();
+                        assert!(breach.is_some(), "{what}, {kind}, {offset}");
+                        guarded.raise().unwrap();
+                        seen += 1;
+                    }
+                    // In memory without a type, every other 8 bytes are the NaN.
+                    let elements = if signals { 1 } else { 16 / size };
+                    (0..elements).for_each(|element| change(element * size));
+                    let changed = guarded.region.first_changed().unwrap();
+                    assert!(changed.is_some(), "{what}, {kind}, within");
+                    guarded.poison().unwrap();
+                    tried += 1;
+                }
+            }
+        }
+        assert!(tried > 1000 && seen > 4000, "{tried} {seen}");
+    }
+}

@@ -1,0 +1,101 @@
+//! How several ranks divide the elements of a variable. Each rank updates one part.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use umbo_kernels::update::chunks::TILE;
+
+/// A part of a variable for each rank, one after the other, and the index of this process's part. Inner boundaries
+/// are at multiples of [`TILE`] elements, so that norms can be computed from those of the parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VariableSharding {
+    boundaries: Arc<[usize]>,
+    rank: usize,
+}
+
+impl VariableSharding {
+    /// The part of rank `rank`.
+    pub fn of(&self, rank: usize) -> Range<usize> {
+        self.boundaries[rank]..self.boundaries[rank + 1]
+    }
+
+    /// This process's part.
+    pub fn own(&self) -> Range<usize> {
+        self.of(self.rank)
+    }
+
+    /// The parts of all ranks, in their order.
+    pub fn parts(&self) -> impl Iterator<Item = Range<usize>> {
+        self.boundaries.windows(2).map(|pair| pair[0]..pair[1])
+    }
+
+    /// Where the parts begin, and where the last one ends.
+    pub fn boundaries(&self) -> &[usize] {
+        &self.boundaries
+    }
+}
+
+/// For each rank, how many bytes it has of all divided variables.
+#[derive(Debug)]
+pub struct Loads(Vec<u64>);
+
+impl Loads {
+    /// The loads of `ranks` ranks before any variable is divided.
+    pub fn new(ranks: usize) -> Loads {
+        Loads(vec![0; ranks])
+    }
+
+    /// Divides a variable of `elements` elements of `size` bytes each, for rank `rank`. All ranks get the same number
+    /// of tiles. The remaining tiles go to the ranks that have the least so far, so that small variables are also
+    /// spread over all ranks. All ranks that divide the same variables in the same order get the same result.
+    pub fn divide(&mut self, rank: usize, elements: usize, size: usize) -> VariableSharding {
+        let (ranks, tiles) = (self.0.len(), elements.div_ceil(TILE));
+        let mut by_load: Vec<usize> = (0..ranks).collect();
+        by_load.sort_by_key(|&rank| (self.0[rank], rank));
+        let mut counts = vec![tiles / ranks; ranks];
+        by_load[..tiles % ranks].iter().for_each(|&rank| counts[rank] += 1);
+        let mut boundaries = Vec::with_capacity(ranks + 1);
+        boundaries.push(0);
+        let mut end = 0;
+        for (count, load) in counts.iter().zip(&mut self.0) {
+            let start = end;
+            end = (start + count * TILE).min(elements);
+            *load += ((end - start) * size) as u64;
+            boundaries.push(end);
+        }
+        VariableSharding { boundaries: boundaries.into(), rank }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_all_elements_and_loads_differ_by_a_tile() {
+        for ranks in 1..9 {
+            let mut loads = vec![Loads::new(ranks), Loads::new(ranks)];
+            for step in 0..300 {
+                let elements = [0, 1, 7, 1024, 1025, 5000, 33, 100_000, 1 << 20][step * 5 % 9];
+                let divided: Vec<VariableSharding> = loads
+                    .iter_mut()
+                    .enumerate()
+                    .map(|(rank, loads)| loads.divide(rank % ranks, elements, 4))
+                    .collect();
+                assert_eq!(divided[0].boundaries, divided[1].boundaries);
+                let mut end = 0;
+                for part in divided[0].parts() {
+                    assert_eq!(part.start, end);
+                    assert!(part.is_empty() || part.start.is_multiple_of(TILE));
+                    end = part.end;
+                }
+                assert_eq!(end, elements);
+                assert_eq!(divided[0].own(), divided[0].of(0));
+                assert_eq!(divided[1].own(), divided[1].of(1 % ranks));
+                let (least, most) = (loads[0].0.iter().min(), loads[0].0.iter().max());
+                // The last tile of a variable may be shorter.
+                assert!(most.unwrap() - least.unwrap() <= 2 * 4 * TILE as u64, "{loads:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Kernels whose operands are easiest to make as tensors.
+
+mod narrow;
+mod rows_copy;
+mod rows_sum;

@@ -1,0 +1,303 @@
+//! Structs that may grow: `size_t struct_size` first, set by the caller.
+//!
+//! A caller that was built with an older header has a shorter struct: the fields it does not know
+//! have their defaults. One that was built with a newer header has a longer one: that is fine as
+//! long as what this library does not know is zero. What a caller did set counts as it is; zero is
+//! no word for "default".
+//!
+//! A new field goes to the end, and not into padding that was there: older programs have left that
+//! as it happened to be. `tests/abi` keeps sizes and offsets.
+
+use std::mem::MaybeUninit;
+use std::{ptr, slice};
+
+pub(crate) use umbo_macros::c_struct;
+
+use super::pointers::check;
+use umbo_core::error::Result;
+
+/// No struct will be longer; a size past this was not set.
+const LONGEST: usize = 4096;
+
+/// A struct of options or of results. The `Default` of one that comes in is what its
+/// `UMBO_..._INIT` says.
+///
+/// # Safety
+/// The type is `repr(C)`, its first field is the `usize` called `struct_size`, and all its fields
+/// are numbers, pointers or optional functions.
+pub(crate) unsafe trait Extensible: Copy {
+    /// Refuses an array without its count, and a count without its array. `argument` is the struct.
+    fn check_arrays(&self, argument: &'static str) -> Result<()>;
+}
+
+/// Checks an array in a struct: its name, whether it is NULL, and whether it may be although its elements are counted;
+/// and the name and value of its count. What a count may be is for the function to say that reads the array.
+pub(crate) fn check_array(
+    argument: &'static str,
+    (array, is_null, is_optional): (&str, bool, bool),
+    (counted_by, count): (&str, i64),
+) -> Result<()> {
+    if !is_null && count == 0 {
+        return Err(invalid!(
+            format!("{argument}.{counted_by}"),
+            "is 0, but {argument}.{array} is given; set it to the number of elements there, or {array} to NULL"
+        ));
+    }
+    if is_null && count > 0 && !is_optional {
+        return Err(invalid!(
+            format!("{argument}.{array}"),
+            "is NULL, but {argument}.{counted_by} is {count}; give as many elements, or set {counted_by} to 0"
+        ));
+    }
+    Ok(())
+}
+
+/// Reads options; NULL means all defaults.
+///
+/// # Safety
+/// `pointer` is NULL or leads to a struct of as many bytes as its `struct_size` says, which
+/// nobody writes meanwhile.
+pub(crate) unsafe fn read<T: Extensible + Default>(
+    pointer: *const T,
+    argument: &'static str,
+) -> Result<T> {
+    // SAFETY: the caller's promise is the same.
+    let (options, size) = unsafe { known_part(pointer, argument) }?;
+    if size > size_of::<T>() {
+        let known = size_of::<T>();
+        // SAFETY: the caller promises `size` bytes, of which these are the last `size - known`.
+        let unknown =
+            unsafe { slice::from_raw_parts(pointer.cast::<u8>().add(known), size - known) };
+        if let Some(position) = unknown.iter().position(|&byte| byte != 0) {
+            return Err(invalid!(
+                argument,
+                "byte {} is set, which this version ({}) does not know; its struct has {} bytes",
+                known + position,
+                env!("CARGO_PKG_VERSION"),
+                size_of::<T>()
+            ));
+        }
+    }
+    options.check_arrays(argument)?;
+    Ok(options)
+}
+
+/// The fields of a struct of options that this library knows, whatever else is wrong with the struct. So a function in
+/// it which releases something is found before anything fails. The defaults if the struct cannot be read.
+///
+/// # Safety
+/// As for [`read`].
+pub(crate) unsafe fn known_or_default<T: Extensible + Default>(pointer: *const T) -> T {
+    // SAFETY: the caller's promise is the same.
+    unsafe { known_part(pointer, "") }.map_or_else(|_| T::default(), |(known, _)| known)
+}
+
+/// The fields that this library knows, as by default where the caller's struct is shorter or NULL, and the size that
+/// the caller states.
+///
+/// # Safety
+/// As for [`read`].
+unsafe fn known_part<T: Extensible + Default>(
+    pointer: *const T,
+    argument: &'static str,
+) -> Result<(T, usize)> {
+    let mut options = MaybeUninit::new(T::default());
+    let mut size = 0;
+    if !pointer.is_null() {
+        // SAFETY: the caller's promise is the same.
+        size = unsafe { size_of_struct(pointer, argument) }?;
+        let (from, to) = (pointer.cast::<u8>(), options.as_mut_ptr().cast::<u8>());
+        // SAFETY: the caller promises `size` bytes, of which these are the first; the destination
+        // has as many.
+        unsafe { ptr::copy_nonoverlapping(from, to, size.min(size_of::<T>())) };
+    }
+    // SAFETY: the default is a value, and what was copied over it is what the caller has initialised
+    // as a struct of this type, of fields (`Extensible`) that have no values which are none.
+    Ok((unsafe { options.assume_init() }, size))
+}
+
+/// Checks a struct of results that the caller wants filled, before anything is done.
+///
+/// # Safety
+/// `pointer` is NULL or leads to a struct of as many bytes as its `struct_size` says, which may
+/// be written until the result is used up.
+pub(crate) unsafe fn result<T: Extensible>(
+    pointer: *mut T,
+    argument: &'static str,
+) -> Result<ExtensibleOut<T>> {
+    check(pointer, argument, "a struct for the result is expected")?;
+    // SAFETY: the caller's promise is the same.
+    let size = unsafe { size_of_struct(pointer, argument) }?;
+    Ok(ExtensibleOut { pointer, size })
+}
+
+/// As [`result`], for what the caller may not want.
+///
+/// # Safety
+/// As for [`result`].
+pub(crate) unsafe fn optional_result<T: Extensible>(
+    pointer: *mut T,
+    argument: &'static str,
+) -> Result<ExtensibleOut<T>> {
+    if pointer.is_null() {
+        return Ok(ExtensibleOut { pointer, size: 0 });
+    }
+    // SAFETY: the caller's promise is the same.
+    unsafe { result(pointer, argument) }
+}
+
+/// Reads a struct that has to be there.
+///
+/// # Safety
+/// As for [`read`].
+pub(crate) unsafe fn structure<T: Extensible + Default>(
+    pointer: *const T,
+    argument: &'static str,
+) -> Result<T> {
+    check(pointer, argument, "a struct is expected")?;
+    // SAFETY: the caller's promise is the same.
+    unsafe { read(pointer, argument) }
+}
+
+/// A struct of results that was checked. One that the caller does not want is NULL.
+pub(crate) struct ExtensibleOut<T> {
+    pointer: *mut T,
+    size: usize,
+}
+
+impl<T: Extensible> ExtensibleOut<T> {
+    /// Fills as much of the struct as the caller and this library know; what this library does not
+    /// know stays as it is, as does `struct_size`. A size that was never set can therefore not make
+    /// it write past the struct.
+    pub(crate) fn write(self, value: T) {
+        if self.pointer.is_null() {
+            return;
+        }
+        let header = size_of::<usize>();
+        let known = self.size.min(size_of::<T>());
+        // SAFETY: `result`'s caller promised `size` bytes, of which `known` are copied from a struct of
+        // at least that size.
+        unsafe {
+            let to = self.pointer.cast::<u8>();
+            let from = ptr::from_ref(&value).cast::<u8>();
+            ptr::copy_nonoverlapping(from.add(header), to.add(header), known - header);
+        }
+    }
+}
+
+/// The size that the caller has put into the struct's first field.
+///
+/// # Safety
+/// `pointer` is not NULL and leads at least to a `struct_size`.
+unsafe fn size_of_struct<T>(pointer: *const T, argument: &'static str) -> Result<usize> {
+    check(pointer, argument, "a struct is expected")?;
+    // SAFETY: promised, and the alignment of the struct, just checked, is at least the field's.
+    let size = unsafe { pointer.cast::<usize>().read() };
+    if (size_of::<usize>()..=LONGEST).contains(&size) {
+        return Ok(size);
+    }
+    Err(invalid!(
+        argument,
+        "struct_size is {size}; set it to the struct's sizeof ({} in this version), as the UMBO_..._INIT macro does",
+        size_of::<T>()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, Debug)]
+    #[repr(C)]
+    struct Example {
+        struct_size: usize,
+        first: i64,
+        second: f64,
+    }
+
+    // SAFETY: `repr(C)`, `struct_size` first, numbers.
+    unsafe impl Extensible for Example {
+        fn check_arrays(&self, argument: &'static str) -> Result<()> {
+            // What is 13 is an array.
+            check_array(argument, ("array", self.second != 13.0, true), ("first", self.first))
+        }
+    }
+
+    impl Default for Example {
+        fn default() -> Example {
+            Example { struct_size: size_of::<Example>(), first: 3, second: 0.5 }
+        }
+    }
+
+    fn read_words(words: &[usize]) -> Result<Example> {
+        // SAFETY: each test gives at least as many bytes as its first word says or is refused.
+        unsafe { read(words.as_ptr().cast::<Example>(), "options") }
+    }
+
+    #[test]
+    fn an_array_and_its_count_belong_together() {
+        let array = 13_f64.to_bits() as usize;
+        assert!(read_words(&[24, 2, array]).is_ok());
+        let problem = read_words(&[24, 0, array]).unwrap_err().to_string();
+        assert!(
+            problem.starts_with("options.first: is 0, but options.array is given"),
+            "{problem}"
+        );
+        let absent = |is_optional, count| {
+            check_array("options", ("array", true, is_optional), ("first", count))
+        };
+        assert!(absent(true, 2).is_ok() && absent(false, 0).is_ok());
+        let problem = absent(false, 2).unwrap_err().to_string();
+        assert!(problem.starts_with("options.array: is NULL, but options.first is 2"), "{problem}");
+        // A negative count is for the function to refuse.
+        assert!(absent(false, -1).is_ok());
+        assert!(check_array("options", ("array", false, false), ("first", -1)).is_ok());
+    }
+
+    #[test]
+    fn null_is_all_defaults() {
+        // SAFETY: NULL is allowed.
+        let options = unsafe { read(ptr::null::<Example>(), "options") }.unwrap();
+        assert_eq!((options.first, options.second), (3, 0.5));
+    }
+
+    #[test]
+    fn shorter_structs_miss_fields() {
+        let options = read_words(&[16, 7, usize::MAX]).unwrap();
+        assert_eq!((options.first, options.second), (7, 0.5));
+    }
+
+    #[test]
+    fn zero_is_zero() {
+        let options = read_words(&[24, 0, 0]).unwrap();
+        assert_eq!((options.first, options.second), (0, 0.0));
+    }
+
+    #[test]
+    fn longer_structs_are_fine_while_the_rest_is_zero() {
+        assert_eq!(read_words(&[48, 7, 0, 0, 0, 0]).unwrap().first, 7);
+        let problem = read_words(&[48, 7, 0, 0, 0, 256]).unwrap_err().to_string();
+        assert!(problem.starts_with("options: byte 41 is set"), "{problem}");
+    }
+
+    #[test]
+    fn sizes_that_were_not_set_are_refused() {
+        for size in [0, 7, LONGEST + 1, usize::MAX] {
+            let problem = read_words(&[size, 0, 0, 0]).unwrap_err().to_string();
+            assert!(problem.contains(&format!("struct_size is {size};")), "{problem}");
+        }
+    }
+
+    #[test]
+    fn results_fill_what_both_sides_know() {
+        let value = Example { struct_size: 0, first: 5, second: 1.0 };
+        let mut words = [16usize, 0, 9, 9, 9, 9];
+        // SAFETY: the array is longer than the sizes it states.
+        unsafe { result(words.as_mut_ptr().cast::<Example>(), "info") }.unwrap().write(value);
+        assert_eq!(words, [16, 5, 9, 9, 9, 9]);
+        words[0] = LONGEST;
+        // SAFETY: only what the library knows, three words, is touched.
+        unsafe { result(words.as_mut_ptr().cast::<Example>(), "info") }.unwrap().write(value);
+        assert_eq!(words, [LONGEST, 5, 1.0f64.to_bits() as usize, 9, 9, 9]);
+    }
+}
